@@ -1,7 +1,9 @@
 """Ideas, each compared with a baseline on the same seeds: `python -m experiments.ablate`.
 
-A run is about a minute on two CPU cores: 0.44M parameters, 0.7M tokens of the novels that come with the package.
+A run is about a minute on two CPU cores: 0.44M parameters, 0.7M tokens of the novels that come with
+the package.
 """
+
 from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict
 
@@ -10,40 +12,63 @@ from gpt1_jax import rules
 
 def get_config(which='small'):
     config = ConfigDict()
-    config.ideas = (                       # NAME: FIELD=VALUE ..., of config.pretrain; a VALUE may be FILE:NAME
+    # NAME: FIELD=VALUE ..., of config.pretrain; a VALUE may be FILE:NAME
+    config.ideas = (
         '2 heads: model.n_head=2',
-        'squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared')
-    config.compare = ()                    # 'NAME - NAME': ideas that are also compared with each other
-    config.seeds = 3                       # runs of the baseline and of each idea
-    config.max_seeds = 10                  # with --until=WIDTH at most so many
-    config.tasks = ConfigDict()            # also scored zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
-    config.keep_checkpoints = False        # of finished runs; without them another task later is another training
+        'squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared',
+    )
+    # 'NAME - NAME': ideas that are also compared with each other
+    config.compare = ()
+    config.seeds = 3  # runs of the baseline and of each idea
+    config.max_seeds = 10  # with --until=WIDTH at most so many
+    # Also scored zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
+    config.tasks = ConfigDict()
+    # Of finished runs; without them another task later is another training
+    config.keep_checkpoints = False
 
     p = config.pretrain = pretrain.get_config()  # the baseline
-    p.data.corpus = 'novels'               # packaged; or files, directories, patterns
+    p.data.corpus = 'novels'  # packaged; or files, directories, patterns
     p.data.valid = '0.1'
     p.tokenizer.vocab_size = 1024
-    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 3, 96, 4, 384, 64
-    p.model.unroll = 3                     # a fifth faster on a CPU
+    p.model.n_layer = 3
+    p.model.n_embd = 96
+    p.model.n_head = 4
+    p.model.n_inner = 384
+    p.model.n_ctx = 64
+    p.model.unroll = 3  # a fifth faster on a CPU
     p.batch.size = 16
-    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 70
+    p.optimizer.peak_rate = 1e-3
+    p.optimizer.warmup_steps = 70
     p.train.steps = 700
-    p.eval.every, p.eval.windows, p.eval.batch_size = 175, 512, 64
-    p.checkpoint.every, p.checkpoint.keep_latest = 350, 1
+    p.eval.every = 175
+    p.eval.windows = 512
+    p.eval.batch_size = 64
+    p.checkpoint.every = 350
+    p.checkpoint.keep_latest = 1
     p.log_every = 175
     if which in ('gallery', 'longer'):
         steps = GALLERY_STEPS if which == 'gallery' else 4 * GALLERY_STEPS
-        p.model.n_embd, p.model.n_inner, p.train.steps, p.optimizer.warmup_steps = 64, 256, steps, steps // 10
-        p.eval.every, p.log_every, p.checkpoint.every = GALLERY_STEPS // 3, GALLERY_STEPS // 3, steps
-        config.ideas, config.compare = GALLERY, COMPARED  # below
+        p.model.n_embd = 64
+        p.model.n_inner = 256
+        p.train.steps = steps
+        p.optimizer.warmup_steps = steps // 10
+        p.eval.every = GALLERY_STEPS // 3
+        p.log_every = GALLERY_STEPS // 3
+        p.checkpoint.every = steps
+        # Below
+        config.ideas = GALLERY
+        config.compare = COMPARED
     if which == 'longer':  # does a difference remain? does pairing?
         ideas = [idea for idea in GALLERY if idea.partition(':')[0] in LONGER]
-        config.ideas, config.compare = (*ideas, f'{STABLE}={steps // 5}'), ()  # below
+        # Below
+        config.ideas = (*ideas, f'{STABLE}={steps // 5}')
+        config.compare = ()
     return config
 
 
 # The choices of Section 4.1 and their alternatives: experiments/results/ideas.
-IDEAS, GALLERY_STEPS = 'experiments/ideas', 600
+IDEAS = 'experiments/ideas'
+GALLERY_STEPS = 600
 STABLE = 'stable, decay over the last fifth: optimizer.schedule=stable_decay optimizer.decay_steps'
 NO_DROPOUT = 'model.embd_dropout=0.0 model.attn_dropout=0.0 model.resid_dropout=0.0'
 GALLERY = (
@@ -73,10 +98,28 @@ GALLERY = (
     'no weight decay: optimizer.weight_decay=0.0',
     'vocabulary of 4,096: tokenizer.vocab_size=4096',
     'a tenth of the text: data.valid=0.9',
-    f'a tenth of the text, no dropout: data.valid=0.9 {NO_DROPOUT}')
-LONGER = ('pre-LayerNorm', 'Muon', 'squared ReLU', 'rotary positions', 'free output layer',
-          'no dropout of the embedding matrix', '2 heads')
-COMPARED = ('a tenth of the text, no dropout - a tenth of the text', 'rotary positions - sinusoidal positions')
-RULES = rules.of_defaults(get_config(), {
-    'ideas': rules.several(rules.text()), 'compare': rules.several(rules.text()), 'seeds': rules.whole(1, 1000),
-    'max_seeds': rules.whole(1, 1000), **{f'pretrain.{name}': rule for name, rule in pretrain.RULES.items()}})
+    f'a tenth of the text, no dropout: data.valid=0.9 {NO_DROPOUT}',
+)
+LONGER = (
+    'pre-LayerNorm',
+    'Muon',
+    'squared ReLU',
+    'rotary positions',
+    'free output layer',
+    'no dropout of the embedding matrix',
+    '2 heads',
+)
+COMPARED = (
+    'a tenth of the text, no dropout - a tenth of the text',
+    'rotary positions - sinusoidal positions',
+)
+RULES = rules.of_defaults(
+    get_config(),
+    {
+        'ideas': rules.several(rules.text()),
+        'compare': rules.several(rules.text()),
+        'seeds': rules.whole(1, 1000),
+        'max_seeds': rules.whole(1, 1000),
+        **{f'pretrain.{name}': rule for name, rule in pretrain.RULES.items()},
+    },
+)

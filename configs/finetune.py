@@ -3,10 +3,12 @@
 gpt1 finetune --config=configs/finetune.py:cola --workdir=runs/cola \\
     --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
-Tasks, with the paper's test figures: mnli (82.1 / 81.4), snli (89.9), scitail (88.3), qnli (88.1), rte (56.0);
-story_cloze (86.5), race (59.0); cola (45.4 Matthews), sst2 (91.3), mrpc (82.3 F1), stsb (82.0 Pearson), qqp (70.3 F1);
+Tasks, with the paper's test figures: mnli (82.1 / 81.4), snli (89.9), scitail (88.3), qnli (88.1),
+rte (56.0); story_cloze (86.5), race (59.0); cola (45.4 Matthews), sst2 (91.3), mrpc (82.3 F1), stsb
+(82.0 Pearson), qqp (70.3 F1);
 wnli. A task of your own: FILE:NAME (experiments/ideas/copa.py).
 """
+
 from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict, config_dict
 
@@ -16,92 +18,143 @@ from gpt1_jax.rules import between, several, whole
 
 def get_config(task='cola'):
     config = ConfigDict()
-    config.task = task                     # see gpt1_jax/data/tasks
-    config.seed = 0                        # of new weights, order of rows and dropout
+    config.task = task  # see gpt1_jax/data/tasks
+    config.seed = 0  # of new weights, order of rows and dropout
 
     config.data = ConfigDict()
-    config.data.dir = ''                   # directory of official or Parquet files; tfds:DIR; hf:USER/NAME
-    config.data.n_ctx = config_dict.placeholder(int)  # longest sequence in tokens; default the model's context
+    # Directory of official or Parquet files; tfds:DIR; hf:USER/NAME
+    config.data.dir = ''
+    # Longest sequence in tokens; default the model's context
+    config.data.n_ctx = config_dict.placeholder(int)
 
-    config.data.train_rows = config_dict.placeholder(int)  # at most so many, the same for all seeds; default all
-    config.data.eval_rows = config_dict.placeholder(int)  # rows of each evaluated split, at most; default all
-    config.data.skip_bad = False           # leave bad rows out and count them; else the first one is an error
+    # At most so many, the same for all seeds; default all
+    config.data.train_rows = config_dict.placeholder(int)
+    # Rows of each evaluated split, at most; default all
+    config.data.eval_rows = config_dict.placeholder(int)
+    # Leave bad rows out and count them; else the first one is an error
+    config.data.skip_bad = False
 
-    config.init_from = config_dict.placeholder(str)   # a pretrained run, novels or hf:USER/NAME; none: from scratch
-    config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
-    config.n_transfer = config_dict.placeholder(int)  # 5, Figure 2: -1 nothing, 0 embeddings, n blocks; default all
-    config.tokenizer = config_dict.placeholder(str)   # from scratch: a run (as init_from) or directory that has one
+    # A pretrained run, novels or hf:USER/NAME; none: from scratch
+    config.init_from = config_dict.placeholder(str)
+    config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
+    # 5, Figure 2: -1 nothing, 0 embeddings, n blocks; default all
+    config.n_transfer = config_dict.placeholder(int)
+    # From scratch: a run (as init_from) or directory that has one
+    config.tokenizer = config_dict.placeholder(str)
 
-    config.model = ConfigDict()            # kind and sizes default to the checkpoint's, or the paper's from scratch
-    config.model.kind = config_dict.placeholder(str)     # 'gpt', 'lstm' (Table 5), or FILE:CLASS
+    # Kind and sizes default to the checkpoint's, or the paper's from scratch
+    config.model = ConfigDict()
+    config.model.kind = config_dict.placeholder(str)  # 'gpt', 'lstm' (Table 5), or FILE:CLASS
     config.model.n_units = config_dict.placeholder(int)  # of the LSTM
     config.model.n_layer = config_dict.placeholder(int)  # blocks
-    config.model.n_embd = config_dict.placeholder(int)   # width of the states
-    config.model.n_head = config_dict.placeholder(int)   # attention heads
+    config.model.n_embd = config_dict.placeholder(int)  # width of the states
+    config.model.n_head = config_dict.placeholder(int)  # attention heads
     config.model.n_inner = config_dict.placeholder(int)  # width of the feed-forward network
-    config.model.n_ctx = config_dict.placeholder(int)    # positions
-    config.model.embd_dropout = 0.1        # on the embedding matrix (4.1: 0.1)
-    config.model.attn_dropout = 0.1        # on attention probabilities (4.1: 0.1)
-    config.model.resid_dropout = 0.1       # after the output projections of attention and MLP (4.1: 0.1)
-    config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'
-    config.model.precision = 'highest'     # of float32 products, or 'high' or 'default': see gpt1 pretrain --help
-    config.model.remat = False             # recompute blocks in the backward pass: less memory, more work; not an LSTM
-    config.model.unroll = 0                # layers of the scan laid out in a row; 0: by device
-    config.model.kernels = 'auto'          # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
-    config.classifier_dropout = 0.1        # on the state that the linear layer reads (4.1: 0.1)
+    config.model.n_ctx = config_dict.placeholder(int)  # positions
+    config.model.embd_dropout = 0.1  # on the embedding matrix (4.1: 0.1)
+    config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1)
+    # After the output projections of attention and MLP (4.1: 0.1)
+    config.model.resid_dropout = 0.1
+    config.model.dtype = 'float32'  # of products and activations: 'float32' or 'bfloat16'
+    # Of float32 products, or 'high' or 'default': see gpt1 pretrain --help
+    config.model.precision = 'highest'
+    # Recompute blocks in the backward pass: less memory, more work; not an LSTM
+    config.model.remat = False
+    config.model.unroll = 0  # layers of the scan laid out in a row; 0: by device
+    # Or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
+    config.model.kernels = 'auto'
+    config.classifier_dropout = 0.1  # on the state that the linear layer reads (4.1: 0.1)
 
-    config.lm_weight = 0.5                 # lambda of Eq. 5 (4.1: 0.5); 0: no auxiliary language modelling
+    # Lambda of Eq. 5 (4.1: 0.5); 0: no auxiliary language modelling
+    config.lm_weight = 0.5
 
     config.batch = ConfigDict()
-    config.batch.size = 32                 # examples per update (4.1: 32)
-    config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
-    config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
-    config.batch.eval_size = 32            # examples at once in evaluation
-    config.batch.lengths = config_dict.placeholder(int)  # lengths that rows are padded to, at most: one program is
-                                           # compiled for each; default 6, or 12 for 300 updates and more
-    config.batch.by_length = True          # rows of similar length share a batch; False: a plain shuffle, as released
-    config.batch.fixed_lengths = ()        # in place of lengths: exactly these, so that tasks share compiled programs
+    config.batch.size = 32  # examples per update (4.1: 32)
+    # Parts of a batch whose gradients are averaged; changes memory, not results
+    config.batch.microbatches = 1
+    # Parts of a sequence whose logits exist at a time: less memory, more work
+    config.batch.loss_chunks = 1
+    config.batch.eval_size = 32  # examples at once in evaluation
+    # Lengths that rows are padded to, at most: one program is
+    config.batch.lengths = config_dict.placeholder(int)
+    # compiled for each; default 6, or 12 for 300 updates and
+    # more
+    # Rows of similar length share a batch; False: a plain shuffle, as released
+    config.batch.by_length = True
+    # In place of lengths: exactly these, so that tasks share compiled programs
+    config.batch.fixed_lengths = ()
 
-    config.optimizer = pretrain.adam()     # what both share: kind, b1, b2, eps, weight_decay, clip
-    config.optimizer.peak_rate = config_dict.placeholder(float)  # peak learning rate (4.1: 6.25e-5); default that at
-                                           # width 768, higher below (gpt1_jax/training/transfer.py)
-    config.optimizer.warmup = 0.002        # fraction of all updates (4.1: 0.002)
-    config.optimizer.schedule = 'linear'   # to zero (4.1: 'linear'); or 'cosine', 'constant', 'stable_decay', FILE:NAME
-    config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
+    config.optimizer = pretrain.adam()  # what both share: kind, b1, b2, eps, weight_decay, clip
+    # Peak learning rate (4.1: 6.25e-5); default that at
+    config.optimizer.peak_rate = config_dict.placeholder(float)
+    # width 768, higher below (gpt1_jax/training/transfer.py)
+    config.optimizer.warmup = 0.002  # fraction of all updates (4.1: 0.002)
+    # To zero (4.1: 'linear'); or 'cosine', 'constant', 'stable_decay', FILE:NAME
+    config.optimizer.schedule = 'linear'
+    # 'stable_decay': constant, then linear to zero over the last updates
+    config.optimizer.decay_steps = 0
 
     config.train = ConfigDict()
-    config.train.epochs = config_dict.placeholder(int)  # passes over the training rows (4.1: 3); default 3, or
-                                           # what makes 100 updates
-    config.train.evaluate_every = 1        # epochs between evaluations on dev, each of which is also a checkpoint
-    config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
+    # Passes over the training rows (4.1: 3); default 3, or
+    config.train.epochs = config_dict.placeholder(int)
+    # what makes 100 updates
+    # Epochs between evaluations on dev, each of which is also a checkpoint
+    config.train.evaluate_every = 1
+    # Batches to leave out when their loss or gradient is not finite; then stop
+    config.train.skip_nonfinite = 0
 
     config.eval = ConfigDict()
-    config.eval.splits = ('dev',)          # scored at the end
-    config.eval.selections = ('best',)     # with the parameters 'best' on dev, those of the 'final' step, or both
+    config.eval.splits = ('dev',)  # scored at the end
+    # With the parameters 'best' on dev, those of the 'final' step, or both
+    config.eval.selections = ('best',)
 
     config.checkpoint = ConfigDict()
-    config.checkpoint.keep_latest = 1      # newest checkpoints kept; one is written at each evaluation
-    config.checkpoint.keep_best = 1        # by the task's first metric on dev
+    # Newest checkpoints kept; one is written at each evaluation
+    config.checkpoint.keep_latest = 1
+    config.checkpoint.keep_best = 1  # by the task's first metric on dev
 
     config.mesh = ConfigDict()
-    config.mesh.data = -1                  # devices that share a batch; -1 = all that remain
-    config.mesh.fsdp = 1                   # devices that share a batch and hold a part of every weight each
-    config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
+    config.mesh.data = -1  # devices that share a batch; -1 = all that remain
+    # Devices that share a batch and hold a part of every weight each
+    config.mesh.fsdp = 1
+    # Devices that share attention heads and the feed-forward network
+    config.mesh.tensor = 1
 
-    config.log_every = 20                  # updates between progress lines and rows of metrics.jsonl
-    config.tensorboard = False             # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
-    config.tracker = ''                    # 'wandb' or 'trackio': metrics also go there (extras of these names)
-    config.project = 'gpt1_jax'            # project name at the tracker
-    config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
-    config.results = config_dict.placeholder(str)     # results.jsonl to append to; default WORKDIR/results.jsonl
+    # Updates between progress lines and rows of metrics.jsonl
+    config.log_every = 20
+    # Metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    config.tensorboard = False
+    # 'wandb' or 'trackio': metrics also go there (extras of these names)
+    config.tracker = ''
+    config.project = 'gpt1_jax'  # project name at the tracker
+    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
+    config.profile = ''
+    # Results.jsonl to append to; default WORKDIR/results.jsonl
+    config.results = config_dict.placeholder(str)
     return config
 
 
-RULES = rules.of_defaults(get_config(), pretrain.SHARED | {
-    'data.n_ctx': whole(0), 'data.train_rows': whole(1), 'data.eval_rows': whole(1), 'n_transfer': whole(-1),
-    'lm_weight': between(0, rules.LARGEST), 'classifier_dropout': between(0, 1),
-    'batch.eval_size': whole(1, 65536), 'batch.lengths': whole(1, 512), 'batch.fixed_lengths': several(whole(1)),
-    'optimizer.warmup': between(0, 1),
-    'optimizer.peak_rate': rules.optional(rules.positive()), 'train.epochs': rules.optional(whole(1)),
-    'train.evaluate_every': whole(1), 'eval.splits': several(rules.text()),
-    'eval.selections': (lambda x: x and set(x) <= {'best', 'final'}, "a tuple of 'best' and 'final'")})
+RULES = rules.of_defaults(
+    get_config(),
+    pretrain.SHARED
+    | {
+        'data.n_ctx': whole(0),
+        'data.train_rows': whole(1),
+        'data.eval_rows': whole(1),
+        'n_transfer': whole(-1),
+        'lm_weight': between(0, rules.LARGEST),
+        'classifier_dropout': between(0, 1),
+        'batch.eval_size': whole(1, 65536),
+        'batch.lengths': whole(1, 512),
+        'batch.fixed_lengths': several(whole(1)),
+        'optimizer.warmup': between(0, 1),
+        'optimizer.peak_rate': rules.optional(rules.positive()),
+        'train.epochs': rules.optional(whole(1)),
+        'train.evaluate_every': whole(1),
+        'eval.splits': several(rules.text()),
+        'eval.selections': (
+            lambda x: x and set(x) <= {'best', 'final'},
+            "a tuple of 'best' and 'final'",
+        ),
+    },
+)

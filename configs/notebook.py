@@ -1,33 +1,45 @@
-"""Pretraining in the notebooks (experiments/notebooks): GPT-1 in small, trained in a few minutes on two CPU cores.
+"""Pretraining in the notebooks (experiments/notebooks): GPT-1 in small, trained in a few minutes on
+two CPU cores.
 
 gpt1 pretrain --config=configs/notebook.py --workdir=runs/small
 """
+
 from gpt1_jax.configs import quickstart
 from ml_collections import ConfigDict
 
 
 def get_config(size='small'):
-    """'small': the quickstart's model, for fewer updates. 'tiny': seconds, and nothing is learned."""
+    """'small': the quickstart's model, for fewer updates. 'tiny': seconds, and nothing is
+    learned."""
     config = quickstart.get_config().pretrain
-    config.data.corpus = 'novels'          # those of the package
-    config.data.valid = '0.2'              # two of the ten
-    config.tokenizer.vocab_size = 2048     # rows
+    config.data.corpus = 'novels'  # those of the package
+    config.data.valid = '0.2'  # two of the ten
+    config.tokenizer.vocab_size = 2048  # rows
     ConfigDict({'small': small, 'tiny': tiny})[size](config)  # suggests the most similar one
     return config
 
 
 def small(p) -> None:
-    p.batch.size = 8                  # half the quickstart's: a minute or two on two cores
+    p.batch.size = 8  # half the quickstart's: a minute or two on two cores
     p.train.steps = 600
-    p.eval.every, p.eval.windows = 150, 128
-    p.checkpoint.every, p.checkpoint.keep_steps = 300, (30, 150, 600)
+    p.eval.every = 150
+    p.eval.windows = 128
+    p.checkpoint.every = 300
+    p.checkpoint.keep_steps = (30, 150, 600)
 
 
 def tiny(p) -> None:
-    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner = 1, 16, 2, 16
+    p.model.n_layer = 1
+    p.model.n_embd = 16
+    p.model.n_head = 2
+    p.model.n_inner = 16
     p.model.unroll = 1
     p.tokenizer.vocab_size = 600
-    p.batch.size, p.optimizer.warmup_steps = 8, 2
-    p.train.steps, p.log_every = 20, 5
-    p.eval.every, p.eval.windows = 20, 16
-    p.checkpoint.every, p.checkpoint.keep_steps = 20, (5, 10, 20)
+    p.batch.size = 8
+    p.optimizer.warmup_steps = 2
+    p.train.steps = 20
+    p.log_every = 5
+    p.eval.every = 20
+    p.eval.windows = 16
+    p.checkpoint.every = 20
+    p.checkpoint.keep_steps = (5, 10, 20)

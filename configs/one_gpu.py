@@ -1,10 +1,11 @@
-"""Fifteen minutes of one GPU: the paper's model reads novels for three epochs and is fine-tuned on ten
-sets, and so is a model that has read nothing. With experiments.reproduce.
+"""Fifteen minutes of one GPU: the paper's model reads novels for three epochs and is fine-tuned on
+ten sets, and so is a model that has read nothing. With experiments.reproduce.
 
-An H200 has fifteen minutes in all: config.minutes is the part in which it trains and scores. The rest
-is its start, the files on their way, and a first measurement of its speed. The commands are in
+An H200 has fifteen minutes in all: config.minutes is the part in which it trains and scores. The
+rest is its start, the files on their way, and a first measurement of its speed. The commands are in
 experiments/launch/README.md.
 """
+
 from gpt1_jax.configs import reproduce
 from ml_collections import ConfigDict
 
@@ -12,50 +13,63 @@ from ml_collections import ConfigDict
 # tokens/s (experiments/benchmarks/README.md): 335 seconds. Choose fewer for a slower GPU.
 STEPS = 5_700
 SETS = ('cola', 'stsb', 'sst2', 'qnli', 'mnli', 'qqp', 'snli', 'rte', 'mrpc', 'story_cloze')
-EPOCHS = {'stsb': 4, 'mrpc': 6, 'rte': 8, 'story_cloze': 13}  # where three are fewer than 600 updates
-LENGTHS = (32, 64, 128, 256)               # that fine-tuning rows are padded to: sets of one kind share programs
+# Where three are fewer than 600 updates
+EPOCHS = {'stsb': 4, 'mrpc': 6, 'rte': 8, 'story_cloze': 13}
+# That fine-tuning rows are padded to: sets of one kind share programs
+LENGTHS = (32, 64, 128, 256)
 
 
 def get_config():
     config = reproduce.get_config()
-    config.minutes = 8.8                   # of the device, for everything but preparing and reporting
+    # Of the device, for everything but preparing and reporting
+    config.minutes = 8.8
     config.stages = 'pretrain', 'sets', 'zero_shot', 'probes'
     config.limits = ConfigDict({'pretrain': 7.0, 'sets': 2.0, 'zero_shot': 0.7, 'probes': 0.7})
-    config.processes = 6                   # one compiles, reads or saves while another computes
-    config.run_minutes = 1.5               # of each
+    config.processes = 6  # one compiles, reads or saves while another computes
+    config.run_minutes = 1.5  # of each
     config.runs.sets = ConfigDict({'tasks': SETS, 'conditions': ('full', 'no_pretraining')})
     config.runs.probes = ConfigDict({'tasks': SETS, 'conditions': ('probe',)})
 
-    p = config.pretrain                    # the paper's, but for its length
+    p = config.pretrain  # the paper's, but for its length
     p.model.dtype = 'bfloat16'
-    p.optimizer.warmup_steps = 500         # as steep as in ten_minutes_gpu.py; too steep, and nothing is learned
+    # As steep as in ten_minutes_gpu.py; too steep, and nothing is learned
+    p.optimizer.warmup_steps = 500
     p.optimizer.schedule = 'linear'
     p.train.steps = STEPS
     p.log_every = 100
-    p.eval.every, p.eval.windows = STEPS // 6, 256
-    p.checkpoint.every, p.checkpoint.keep_latest = STEPS, 1
-    config.saved = 8                       # 1.4 GB each
+    p.eval.every = STEPS // 6
+    p.eval.windows = 256
+    p.checkpoint.every = STEPS
+    p.checkpoint.keep_latest = 1
+    config.saved = 8  # 1.4 GB each
 
-    # Also the paper's. Its rate is the best one of ten_minutes_gpu.py's search too, in the mean over
-    # the sets, for the pretrained model and from scratch: 1.4e-4 at width 512. The rule for an open
-    # rate makes that 6.25e-5 at 768.
+    # Also the paper's. Its rate is the best one of ten_minutes_gpu.py's search too, in the mean
+    # over the sets, for the pretrained model and from scratch: 1.4e-4 at width 512. The rule for an
+    # open rate makes that 6.25e-5 at 768.
     f = config.finetune
-    f.data.n_ctx = LENGTHS[-1]             # few rows are longer
-    f.data.train_rows, f.data.eval_rows = 10_000, 2000
+    f.data.n_ctx = LENGTHS[-1]  # few rows are longer
+    f.data.train_rows = 10_000
+    f.data.eval_rows = 2000
     f.model.dtype = 'bfloat16'
-    f.model.unroll = 1                     # compiles in a tenth of the time
+    f.model.unroll = 1  # compiles in a tenth of the time
     f.batch.fixed_lengths = LENGTHS
     f.batch.eval_size = 128
-    f.train.evaluate_every = 3             # once, at the end: a checkpoint takes longer than an epoch of a small set
+    # Once, at the end: a checkpoint takes longer than an epoch of a small set
+    f.train.evaluate_every = 3
     f.log_every = 200
-    config.tasks = ConfigDict({task: {'train': {'epochs': n, 'evaluate_every': n}} for task, n in EPOCHS.items()})
+    config.tasks = ConfigDict(
+        {task: {'train': {'epochs': n, 'evaluate_every': n}} for task, n in EPOCHS.items()}
+    )
 
-    config.seeds, config.seeds_small = (0,), (0,)    # a run each
-    config.layer_tasks = ()                # Figure 2, left, is not drawn
+    # A run each
+    config.seeds = (0,)
+    config.seeds_small = (0,)
+    config.layer_tasks = ()  # Figure 2, left, is not drawn
     config.zero_shot_tasks = config.runs.zero_shot.tasks = ('blimp', 'cola', 'sst2', 'race', 'dpr')
     for task in config.zero_shot_tasks:
-        config.zero_shot[task] = ConfigDict({'tokens_per_batch': 32768})  # fewer programs than small batches have
+        # Fewer programs than small batches have
+        config.zero_shot[task] = ConfigDict({'tokens_per_batch': 32768})
     config.zero_shot.blimp.data = ConfigDict({'rows': 6700})  # of 67,000 pairs
     config.zero_shot.race.data = ConfigDict({'rows': 1000})  # the same at every update
-    config.grid = ConfigDict()             # Table 5's other settings are not run
+    config.grid = ConfigDict()  # Table 5's other settings are not run
     return config

@@ -1,22 +1,31 @@
-"""A night of two CPU cores: a GPT of 7M parameters that reads novels, an LSTM of as many beside it, then the paper's
-tables and figures from both.
+"""A night of two CPU cores: a GPT of 7M parameters that reads novels, an LSTM of as many beside it,
+then the paper's tables and figures from both.
 
-python -m experiments.reproduce --config=configs/overnight_cpu.py --books=books --data=DATA --out=runs/overnight_cpu
+python -m experiments.reproduce --config=configs/overnight_cpu.py --books=books --data=DATA \\
+    --out=runs/overnight_cpu
 
-config:PART is the pretraining of one model alone, for `gpt1 pretrain`: `pretrain`, the Transformer, or `lstm`.
-Kill it whenever the machine is needed and start the same command again: the result is the same to the bit.
+config:PART is the pretraining of one model alone, for `gpt1 pretrain`: `pretrain`, the Transformer,
+or `lstm`. Kill it whenever the machine is needed and start the same command again: the result is
+the same to the bit.
 """
+
 from gpt1_jax.configs import pretrain, reproduce
 from ml_collections import ConfigDict
 
-STEPS = 52_000                             # of 8 x 256 tokens: 106M tokens, 1.4 epochs of 620 novels
+# Of 8 x 256 tokens: 106M tokens, 1.4 epochs of 620 novels
+STEPS = 52_000
 # Updates whose checkpoints are kept: evenly spaced on a log scale.
 SAVED = (400, 800, 1600, 3200, 4800, 6400, 9600, 12800, 19200, 25600, 38400, STEPS)
-LSTM = {'model': {'kind': 'lstm',
-                  'n_units': 544,          # as many parameters as the Transformer
-                  'unroll': 8},            # time steps laid out in a row: faster on a CPU
-        'train': {'steps': STEPS}}         # fewer are compared at the updates that both have
-# Training rows where they are not 4,000 (all of the small sets), and epochs where three are fewer than 600 updates.
+LSTM = {
+    'model': {
+        'kind': 'lstm',
+        'n_units': 544,  # as many parameters as the Transformer
+        'unroll': 8,
+    },  # time steps laid out in a row: faster on a CPU
+    'train': {'steps': STEPS},
+}  # fewer are compared at the updates that both have
+# Training rows where they are not 4,000 (all of the small sets), and epochs where three are fewer
+# than 600 updates.
 ROWS = {'cola': 8551, 'mrpc': 3668, 'stsb': 5749, 'rte': 2490, 'story_cloze': 1497, 'race': 800}
 EPOCHS = {'rte': 4, 'story_cloze': 7}
 
@@ -25,53 +34,74 @@ def get_config(part=None):
     if part is not None:
         return model(part)
     config = reproduce.get_config()
-    config.pretrain = model('pretrain')    # the Transformer
+    config.pretrain = model('pretrain')  # the Transformer
     config.lstm_differs = ConfigDict(LSTM)
 
     f = config.finetune
-    f.optimizer.peak_rate = 5e-4           # the best of three on SST-2, with and without pretraining
-    f.batch.size = 16                      # few rows: smaller batches make more updates of them
+    # The best of three on SST-2, with and without pretraining
+    f.optimizer.peak_rate = 5e-4
+    f.batch.size = 16  # few rows: smaller batches make more updates of them
     f.batch.eval_size = 64
-    f.batch.lengths = 4                    # one program is compiled for each
+    f.batch.lengths = 4  # one program is compiled for each
     f.model.unroll = 6
     f.model.dtype = 'bfloat16'
-    f.data.train_rows, f.data.eval_rows = 4000, 2000
+    f.data.train_rows = 4000
+    f.data.eval_rows = 2000
     f.train.epochs = f.train.evaluate_every = 3
     f.log_every = 75
 
-    config.seeds, config.seeds_small = (0,), (0, 1, 2)  # a run each
-    config.tasks = ConfigDict()            # overrides of config.finetune for a task
+    # A run each
+    config.seeds = (0,)
+    config.seeds_small = (0, 1, 2)
+    config.tasks = ConfigDict()  # overrides of config.finetune for a task
     for task, rows in ROWS.items():
         epochs = EPOCHS.get(task, 3)
-        config.tasks[task] = ConfigDict({'data': {'train_rows': rows},
-                                         'train': {'epochs': epochs, 'evaluate_every': epochs}})
-    config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1e-3)}})  # the first is the setting above
-    config.grid_seeds = (0,)               # one run a setting
-    config.curves.tasks = ('sst2',)       # a curve each
+        config.tasks[task] = ConfigDict(
+            {'data': {'train_rows': rows}, 'train': {'epochs': epochs, 'evaluate_every': epochs}}
+        )
+    # The first is the setting above
+    config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1e-3)}})
+    config.grid_seeds = (0,)  # one run a setting
+    config.curves.tasks = ('sst2',)  # a curve each
     config.curves.rows = (500, 2000, 8000, 20000)  # training rows of a point
-    config.curves.trials = ((2.5e-4, 300), (5e-4, 300), (1e-3, 300), (5e-4, 600))  # (peak rate, updates)
-    config.curves.trial_rows = 1000        # training rows of a trial
+    # (peak rate, updates)
+    config.curves.trials = ((2.5e-4, 300), (5e-4, 300), (1e-3, 300), (5e-4, 600))
+    config.curves.trial_rows = 1000  # training rows of a trial
     config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all there are
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'data': {'rows': 1000}})  # the same at every update
     config.zero_shot.race.data.rows = 400  # four long choices
-    config.zero_shot.blimp = ConfigDict({'data': {'rows': 6700}})  # of 67,000 pairs: a minute an update
+    # Of 67,000 pairs: a minute an update
+    config.zero_shot.blimp = ConfigDict({'data': {'rows': 6700}})
     return config
 
 
 def model(part):
     """The config of pretraining one model: 'pretrain' or 'lstm'."""
     p = pretrain.get_config()
-    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 6, 256, 4, 1024, 256
-    p.model.unroll = 6                     # faster on a CPU
-    p.model.dtype = 'bfloat16'             # twice as fast where the processor has bfloat16 instructions (AMX)
-    p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.0  # 1.4 epochs are too few to overfit
-    p.tokenizer.vocab_size = 8192          # size of the vocabulary
-    p.batch.size = 8                       # small batches: at this size updates count for more than their precision
-    p.optimizer.peak_rate, p.optimizer.warmup_steps = 7e-4, 1000
+    p.model.n_layer = 6
+    p.model.n_embd = 256
+    p.model.n_head = 4
+    p.model.n_inner = 1024
+    p.model.n_ctx = 256
+    p.model.unroll = 6  # faster on a CPU
+    # Twice as fast where the processor has bfloat16 instructions (AMX)
+    p.model.dtype = 'bfloat16'
+    # 1.4 epochs are too few to overfit
+    p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.0
+    p.tokenizer.vocab_size = 8192  # size of the vocabulary
+    # Small batches: at this size updates count for more than their precision
+    p.batch.size = 8
+    p.optimizer.peak_rate = 7e-4
+    p.optimizer.warmup_steps = 1000
     p.train.steps = STEPS
-    p.eval.every, p.eval.windows, p.eval.batch_size = 2000, 256, 32
-    p.checkpoint.every, p.checkpoint.keep_steps, p.checkpoint.keep_latest = 500, SAVED, 1
+    p.eval.every = 2000
+    p.eval.windows = 256
+    p.eval.batch_size = 32
+    p.checkpoint.every = 500
+    p.checkpoint.keep_steps = SAVED
+    p.checkpoint.keep_latest = 1
     p.log_every = 100
-    p.update(ConfigDict({'pretrain': {}, 'lstm': LSTM})[part])  # of an unknown part, ConfigDict names the nearest one
+    # Of an unknown part, ConfigDict names the nearest one
+    p.update(ConfigDict({'pretrain': {}, 'lstm': LSTM})[part])
     return p

@@ -4,6 +4,7 @@ gpt1 pretrain --config=configs/pretrain.py --workdir=runs/gpt1 --config.data.cor
 
 The paper: validation perplexity 18.4 on BooksCorpus after 100 epochs.
 """
+
 from ml_collections import ConfigDict, config_dict
 
 from gpt1_jax import rules
@@ -12,131 +13,199 @@ from gpt1_jax.rules import between, one_of, positive, several, whole
 
 def get_config():
     config = ConfigDict()
-    config.seed = 0                        # of weights, order of windows and dropout
+    config.seed = 0  # of weights, order of windows and dropout
 
     config.model = ConfigDict()
-    config.model.kind = 'gpt'              # 'gpt'; 'lstm' (Table 5), one layer: n_units in place of n_layer, n_embd,
+    # 'gpt'; 'lstm' (Table 5), one layer: n_units in place of n_layer, n_embd,
+    config.model.kind = 'gpt'
     # n_head and n_inner; or FILE:CLASS
-    config.model.n_layer = 12              # blocks (4.1: 12)
-    config.model.n_embd = 768              # width of the states (4.1: 768)
-    config.model.n_head = 12               # attention heads (4.1: 12)
-    config.model.n_inner = 3072            # width of the feed-forward network (4.1: 3072)
-    config.model.n_units = 2048            # the LSTM's alone: its units and the width of its embedding (5: 2048)
-    config.model.n_ctx = 512               # tokens per window (4.1: 512)
-    config.model.embd_dropout = 0.1        # on the embedding matrix (4.1: 0.1)
-    config.model.attn_dropout = 0.1        # on attention probabilities (4.1: 0.1); not in the LSTM
-    config.model.resid_dropout = 0.1       # after the output projections of attention and MLP (4.1: 0.1); on an
+    config.model.n_layer = 12  # blocks (4.1: 12)
+    config.model.n_embd = 768  # width of the states (4.1: 768)
+    config.model.n_head = 12  # attention heads (4.1: 12)
+    config.model.n_inner = 3072  # width of the feed-forward network (4.1: 3072)
+    # The LSTM's alone: its units and the width of its embedding (5: 2048)
+    config.model.n_units = 2048
+    config.model.n_ctx = 512  # tokens per window (4.1: 512)
+    config.model.embd_dropout = 0.1  # on the embedding matrix (4.1: 0.1)
+    config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1); not in the LSTM
+    # After the output projections of attention and MLP (4.1: 0.1); on an
+    config.model.resid_dropout = 0.1
     # LSTM's output
-    config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'; weights are float32
-    config.model.precision = 'highest'     # of float32 products: 'highest' is float32 itself, others are faster and
-    # less exact: on an H200 'high' and 'default' are TF32, 7 times the peak; on TPUs 3 or 1 bfloat16 passes, not 6
-    config.model.remat = False             # recompute blocks in the backward pass: less memory, more work; not an LSTM
-    config.model.unroll = 0                # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
-    config.model.kernels = 'auto'          # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
+    # Of products and activations: 'float32' or 'bfloat16'; weights are float32
+    config.model.dtype = 'float32'
+    # Of float32 products: 'highest' is float32 itself, others are faster and
+    config.model.precision = 'highest'
+    # less exact: on an H200 'high' and 'default' are TF32, 7 times the peak; on TPUs 3 or 1
+    # bfloat16 passes, not 6
+    # Recompute blocks in the backward pass: less memory, more work; not an LSTM
+    config.model.remat = False
+    # Layers of the scan laid out in a row, the LSTM's time steps; 0: by device
+    config.model.unroll = 0
+    # Or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
+    config.model.kernels = 'auto'
 
-    config.model.ops = ConfigDict()        # operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
-    config.model.ops.look_up = config_dict.placeholder(str)        # (table, ids, whole)
-    config.model.ops.dense = config_dict.placeholder(str)          # (x, kernel, bias)
-    config.model.ops.gelu = config_dict.placeholder(str)           # (x)
-    config.model.ops.attention = config_dict.placeholder(str)      # (qkv, dropout)
-    config.model.ops.add_and_norm = config_dict.placeholder(str)   # (x, a, scale, bias, dropout)
-    config.model.ops.cross_entropy = config_dict.placeholder(str)  # (hidden, rows, targets, dtype of the logits)
+    # Operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
+    config.model.ops = ConfigDict()
+    config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, whole)
+    config.model.ops.dense = config_dict.placeholder(str)  # (x, kernel, bias)
+    config.model.ops.gelu = config_dict.placeholder(str)  # (x)
+    config.model.ops.attention = config_dict.placeholder(str)  # (qkv, dropout)
+    config.model.ops.add_and_norm = config_dict.placeholder(str)  # (x, a, scale, bias, dropout)
+    # (hidden, rows, targets, dtype of the logits)
+    config.model.ops.cross_entropy = config_dict.placeholder(str)
 
     config.data = ConfigDict()
-    config.data.corpus = ''                # files, directories or globs: text, JSON lines, Parquet; comma-separated
-    config.data.valid = '0.01'             # a corpus of its own, or the fraction of whole documents held out by hash
-    config.data.text_field = 'text'        # of JSON lines; the column of Parquet
-    config.data.join_by = config_dict.placeholder(str)  # rows that share this field or column are one document
-    config.data.join_characters = config_dict.placeholder(int)  # rows are joined to documents of at most so many
+    # Files, directories or globs: text, JSON lines, Parquet; comma-separated
+    config.data.corpus = ''
+    # A corpus of its own, or the fraction of whole documents held out by hash
+    config.data.valid = '0.01'
+    config.data.text_field = 'text'  # of JSON lines; the column of Parquet
+    # Rows that share this field or column are one document
+    config.data.join_by = config_dict.placeholder(str)
+    # Rows are joined to documents of at most so many
+    config.data.join_characters = config_dict.placeholder(int)
     config.data.join_with = config_dict.placeholder(str)  # between joined rows; default a space
-    config.data.tokens = config_dict.placeholder(str)  # directory of prepared shards; default WORKDIR/tokens
-    config.data.verify = False             # hash the shards at the start too; their sizes are always compared
-    config.data.resident = 'auto'          # training tokens on the devices: 'yes', 'no', 'auto': GPUs, TPUs with room
-    config.data.processes = 0              # tokenizing processes; 0: one per core
+    # Directory of prepared shards; default WORKDIR/tokens
+    config.data.tokens = config_dict.placeholder(str)
+    # Hash the shards at the start too; their sizes are always compared
+    config.data.verify = False
+    # Training tokens on the devices: 'yes', 'no', 'auto': GPUs, TPUs with room
+    config.data.resident = 'auto'
+    config.data.processes = 0  # tokenizing processes; 0: one per core
 
     config.tokenizer = ConfigDict()
-    config.tokenizer.source = 'train'      # 'train', 'published', or a run (as init_from) or directory that has one
-    config.tokenizer.merges = 40000        # merges to learn, of source 'train' (4.1: 40,000)
-    config.tokenizer.vocab_size = config_dict.placeholder(int)  # total size of the vocabulary, instead of merges
-    config.tokenizer.characters = config_dict.placeholder(int)  # to learn from at most, of documents chosen by hash
-    config.tokenizer.encoder = ''          # 'published': path of encoder_bpe_40000.json
-    config.tokenizer.bpe = ''              # 'published': path of vocab_40000.bpe
+    # 'train', 'published', or a run (as init_from) or directory that has one
+    config.tokenizer.source = 'train'
+    config.tokenizer.merges = 40000  # merges to learn, of source 'train' (4.1: 40,000)
+    # Total size of the vocabulary, instead of merges
+    config.tokenizer.vocab_size = config_dict.placeholder(int)
+    # To learn from at most, of documents chosen by hash
+    config.tokenizer.characters = config_dict.placeholder(int)
+    config.tokenizer.encoder = ''  # 'published': path of encoder_bpe_40000.json
+    config.tokenizer.bpe = ''  # 'published': path of vocab_40000.bpe
 
     config.batch = ConfigDict()
-    config.batch.size = 64                 # windows per update (4.1: 64)
-    config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
-    config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
+    config.batch.size = 64  # windows per update (4.1: 64)
+    # Parts of a batch whose gradients are averaged; changes memory, not results
+    config.batch.microbatches = 1
+    # Parts of a sequence whose logits exist at a time: less memory, more work
+    config.batch.loss_chunks = 1
 
-    config.optimizer = adam()              # what pretraining and fine-tuning share
-    config.optimizer.peak_rate = 2.5e-4    # peak learning rate (4.1: 2.5e-4)
-    config.optimizer.warmup_steps = 2000   # updates of linear warm-up from zero (4.1: 2000)
-    config.optimizer.schedule = 'cosine'   # after the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or
+    config.optimizer = adam()  # what pretraining and fine-tuning share
+    config.optimizer.peak_rate = 2.5e-4  # peak learning rate (4.1: 2.5e-4)
+    config.optimizer.warmup_steps = 2000  # updates of linear warm-up from zero (4.1: 2000)
+    # After the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or
+    config.optimizer.schedule = 'cosine'
     # FILE:NAME
-    config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
+    # 'stable_decay': constant, then linear to zero over the last updates
+    config.optimizer.decay_steps = 0
 
     config.train = ConfigDict()
-    config.train.epochs = 100              # passes over the text (4.1: 100)
-    config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
+    config.train.epochs = 100  # passes over the text (4.1: 100)
+    # Batches to leave out when their loss or gradient is not finite; then stop
+    config.train.skip_nonfinite = 0
     config.train.steps = config_dict.placeholder(int)  # updates, instead of epochs
 
     config.eval = ConfigDict()
-    config.eval.every = 2000               # updates between validations
-    config.eval.windows = 1024             # validation windows used, evenly spaced; 0 = all
-    config.eval.batch_size = 64            # windows at once, no more than training has
-    config.eval.sample = 0                 # tokens to generate and print at each validation; in one process only
+    config.eval.every = 2000  # updates between validations
+    config.eval.windows = 1024  # validation windows used, evenly spaced; 0 = all
+    config.eval.batch_size = 64  # windows at once, no more than training has
+    # Tokens to generate and print at each validation; in one process only
+    config.eval.sample = 0
 
     config.checkpoint = ConfigDict()
-    config.checkpoint.every = 2000         # updates between checkpoints
-    config.checkpoint.keep_latest = 2      # newest checkpoints kept
-    config.checkpoint.keep_best = 1        # by validation loss
-    config.checkpoint.keep_steps = ()      # updates that are saved and kept for good (Figure 2, right)
-    config.checkpoint.keep_words = ()      # checkpoints kept for good at these numbers of words read (babylm.py)
+    config.checkpoint.every = 2000  # updates between checkpoints
+    config.checkpoint.keep_latest = 2  # newest checkpoints kept
+    config.checkpoint.keep_best = 1  # by validation loss
+    # Updates that are saved and kept for good (Figure 2, right)
+    config.checkpoint.keep_steps = ()
+    # Checkpoints kept for good at these numbers of words read (babylm.py)
+    config.checkpoint.keep_words = ()
 
     config.mesh = ConfigDict()
-    config.mesh.data = -1                  # devices that share a batch; -1 = all that remain
-    config.mesh.fsdp = 1                   # devices that share a batch and hold a part of every weight each
-    config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
+    config.mesh.data = -1  # devices that share a batch; -1 = all that remain
+    # Devices that share a batch and hold a part of every weight each
+    config.mesh.fsdp = 1
+    # Devices that share attention heads and the feed-forward network
+    config.mesh.tensor = 1
 
-    config.log_every = 50                  # updates between progress lines and rows of metrics.jsonl
-    config.tensorboard = False             # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
-    config.tracker = ''                    # 'wandb' or 'trackio': metrics also go there (extras of these names)
-    config.project = 'gpt1_jax'            # project name at the tracker
-    config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
-    config.init_from = config_dict.placeholder(str)   # a run, novels or hf:USER/NAME: its weights, a fresh schedule
-    config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
+    # Updates between progress lines and rows of metrics.jsonl
+    config.log_every = 50
+    # Metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    config.tensorboard = False
+    # 'wandb' or 'trackio': metrics also go there (extras of these names)
+    config.tracker = ''
+    config.project = 'gpt1_jax'  # project name at the tracker
+    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
+    config.profile = ''
+    # A run, novels or hf:USER/NAME: its weights, a fresh schedule
+    config.init_from = config_dict.placeholder(str)
+    config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
     return config
 
 
 def adam():
     """Fields of the optimizer that pretraining and fine-tuning share."""
     config = ConfigDict()
-    config.kind = 'adam'                   # 'adam' as released; optax:NAME; or FILE:NAME (CONTRIBUTING.md)
-    config.b1 = 0.9                        # released code
-    config.b2 = 0.999                      # released code
-    config.eps = 1e-8                      # released code
-    config.weight_decay = 0.01             # decoupled, on weights, not on biases and gains (4.1: 0.01)
-    config.clip = 1.0                      # global gradient norm, 0 = off; released code, unstated for pretraining
+    # 'adam' as released; optax:NAME; or FILE:NAME (CONTRIBUTING.md)
+    config.kind = 'adam'
+    config.b1 = 0.9  # released code
+    config.b2 = 0.999  # released code
+    config.eps = 1e-8  # released code
+    # Decoupled, on weights, not on biases and gains (4.1: 0.01)
+    config.weight_decay = 0.01
+    # Global gradient norm, 0 = off; released code, unstated for pretraining
+    config.clip = 1.0
     return config
 
 
-# What a field may be where the type of its default does not say it. SHARED: of pretraining and fine-tuning.
+# What a field may be where the type of its default does not say it. SHARED: of pretraining and
+# fine-tuning.
 SHARED = {
-    'seed': whole(0, 2 ** 32 - 1), 'log_every': whole(1),
-    'batch.size': whole(1), 'batch.microbatches': whole(1), 'batch.loss_chunks': whole(1),
+    'seed': whole(0, 2**32 - 1),
+    'log_every': whole(1),
+    'batch.size': whole(1),
+    'batch.microbatches': whole(1),
+    'batch.loss_chunks': whole(1),
     'optimizer.kind': rules.or_code('adam'),
     'optimizer.schedule': rules.or_code('cosine', 'linear', 'constant', 'stable_decay'),
     'optimizer.decay_steps': whole(0),
-    'optimizer.peak_rate': positive(), 'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1),
-    'optimizer.eps': positive(), 'optimizer.weight_decay': between(0, 1),
-    'optimizer.clip': between(0, rules.LARGEST), 'train.skip_nonfinite': whole(0),
-    'checkpoint.keep_latest': whole(1), 'checkpoint.keep_best': whole(1),
-    'mesh.data': rules.AXIS, 'mesh.fsdp': rules.AXIS, 'mesh.tensor': rules.AXIS,
-    'tensorboard': rules.TENSORBOARD, 'tracker': rules.extra('wandb', 'trackio'), 'profile': rules.SPAN,
-    'init_step': whole(0)}
-RULES = rules.of_defaults(get_config(), SHARED | {
-    'data.resident': one_of('auto', 'yes', 'no'), 'data.processes': whole(0), 'data.join_characters': whole(1),
-    'tokenizer.merges': whole(0), 'tokenizer.vocab_size': whole(0), 'tokenizer.characters': whole(1, 2 ** 62),
-    'optimizer.warmup_steps': whole(0), 'train.epochs': whole(1), 'train.steps': whole(1),
-    'eval.every': whole(1), 'eval.windows': whole(0), 'eval.batch_size': whole(1), 'eval.sample': whole(0, 512),
-    'checkpoint.every': whole(1), 'checkpoint.keep_steps': several(whole(1)),
-    'checkpoint.keep_words': several(whole(1))})
+    'optimizer.peak_rate': positive(),
+    'optimizer.b1': between(0, 1),
+    'optimizer.b2': between(0, 1),
+    'optimizer.eps': positive(),
+    'optimizer.weight_decay': between(0, 1),
+    'optimizer.clip': between(0, rules.LARGEST),
+    'train.skip_nonfinite': whole(0),
+    'checkpoint.keep_latest': whole(1),
+    'checkpoint.keep_best': whole(1),
+    'mesh.data': rules.AXIS,
+    'mesh.fsdp': rules.AXIS,
+    'mesh.tensor': rules.AXIS,
+    'tensorboard': rules.TENSORBOARD,
+    'tracker': rules.extra('wandb', 'trackio'),
+    'profile': rules.SPAN,
+    'init_step': whole(0),
+}
+RULES = rules.of_defaults(
+    get_config(),
+    SHARED
+    | {
+        'data.resident': one_of('auto', 'yes', 'no'),
+        'data.processes': whole(0),
+        'data.join_characters': whole(1),
+        'tokenizer.merges': whole(0),
+        'tokenizer.vocab_size': whole(0),
+        'tokenizer.characters': whole(1, 2**62),
+        'optimizer.warmup_steps': whole(0),
+        'train.epochs': whole(1),
+        'train.steps': whole(1),
+        'eval.every': whole(1),
+        'eval.windows': whole(0),
+        'eval.batch_size': whole(1),
+        'eval.sample': whole(0, 512),
+        'checkpoint.every': whole(1),
+        'checkpoint.keep_steps': several(whole(1)),
+        'checkpoint.keep_words': several(whole(1)),
+    },
+)

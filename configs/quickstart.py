@@ -2,6 +2,7 @@
 
 It takes five to eight minutes on two CPU cores.
 """
+
 from gpt1_jax.configs import finetune, pretrain, zero_shot
 from ml_collections import ConfigDict
 
@@ -10,21 +11,31 @@ SAVED = (25, 50, 100, 200, 400, 700, 1000)  # updates whose zero-shot score is p
 
 def get_config():
     config = ConfigDict()
-    config.examples = ConfigDict()            # examples of a task
-    config.examples.train = 1000           # of each task
-    config.examples.dev = 100              # select the best epoch
-    config.examples.test = 800             # reported; from novels never trained on
-    config.vocab_size = 2048               # size of the vocabulary
+    config.examples = ConfigDict()  # examples of a task
+    config.examples.train = 1000  # of each task
+    config.examples.dev = 100  # select the best epoch
+    config.examples.test = 800  # reported; from novels never trained on
+    config.vocab_size = 2048  # size of the vocabulary
 
     p = config.pretrain = pretrain.get_config()
-    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 3, 128, 4, 512, 96
-    p.model.unroll = 3                     # a fifth faster on a CPU
-    p.batch.size = 16                      # small batches: at this size updates count for more than their precision
-    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 100
+    p.model.n_layer = 3
+    p.model.n_embd = 128
+    p.model.n_head = 4
+    p.model.n_inner = 512
+    p.model.n_ctx = 96
+    p.model.unroll = 3  # a fifth faster on a CPU
+    # Small batches: at this size updates count for more than their precision
+    p.batch.size = 16
+    p.optimizer.peak_rate = 1e-3
+    p.optimizer.warmup_steps = 100
     p.train.steps = SAVED[-1]
-    p.eval.every, p.eval.windows, p.eval.batch_size = 200, 256, 32
-    p.eval.sample = 16                     # tokens that it writes at each validation
-    p.checkpoint.every, p.checkpoint.keep_steps, p.checkpoint.keep_latest = 400, SAVED, 1
+    p.eval.every = 200
+    p.eval.windows = 256
+    p.eval.batch_size = 32
+    p.eval.sample = 16  # tokens that it writes at each validation
+    p.checkpoint.every = 400
+    p.checkpoint.keep_steps = SAVED
+    p.checkpoint.keep_latest = 1
     p.log_every = 50
 
     f = config.finetune = finetune.get_config('')
@@ -37,5 +48,5 @@ def get_config():
     f.log_every = 50
 
     config.zero_shot = zero_shot.get_config('word_order')  # scored at each saved update
-    config.zero_shot.data.split = 'test'   # the items that the fine-tuned model gets
+    config.zero_shot.data.split = 'test'  # the items that the fine-tuned model gets
     return config

@@ -1,46 +1,78 @@
-"""The paper's experiments in stages, at the paper's size: what `python -m experiments.reproduce` does.
+"""The paper's experiments in stages, at the paper's size: what `python -m experiments.reproduce`
+does.
 
 small_cpu.py, overnight_cpu.py and one_gpu.py are the same at sizes that a machine can do.
 """
+
 from gpt1_jax.configs import experiments, pretrain
 from ml_collections import ConfigDict, config_dict
 
-LARGE = ('mnli', 'qnli', 'qqp', 'snli', 'sst2', 'scitail')      # with config.seeds
+LARGE = ('mnli', 'qnli', 'qqp', 'snli', 'sst2', 'scitail')  # with config.seeds
 GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte')  # the columns of Table 5
 ROWS = ('full', 'no_pretraining', 'no_aux')
-BASELINES = ('constant', 'overlap', 'words', 'probe', 'random', 'joined', 'likelihood', 'likelihood_random')
+BASELINES = (
+    'constant',
+    'overlap',
+    'words',
+    'probe',
+    'random',
+    'joined',
+    'likelihood',
+    'likelihood_random',
+)
 
 
 def get_config():
     config = experiments.get_config()
     # 'pretrain' and 'pretrain_lstm' are the two models.
     config.stages = (  # the order in which time is spent: the most telling first
-        'pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm', 'zero_shot_lstm', 'lstm', 'grid',
-        'baselines')
-    # The runs of the other stages: each task under each condition, with all of its seeds. Conditions: the rows of Table
-    # 5 (full, no_pretraining, no_aux, lstm); layers: the numbers of config.layers; grid: the settings of config.grid,
-    # with and without pretraining; zero_shot and zero_shot_lstm: every saved update, without fine-tuning; BASELINES:
-    # what experiments.baselines computes for each task.
-    config.runs = ConfigDict({
-        'zero_shot': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot',)},
-        'small': {'tasks': experiments.SMALL, 'conditions': ROWS},
-        'large': {'tasks': LARGE, 'conditions': ROWS},
-        'layers': {'tasks': config.layer_tasks, 'conditions': ('layers',)},
-        'race': {'tasks': ('race',), 'conditions': ROWS},
-        'zero_shot_lstm': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot_lstm',)},
-        'lstm': {'tasks': GLUE, 'conditions': ('lstm',)},
-        'grid': {'tasks': GLUE, 'conditions': ('grid',)},
-        'baselines': {'tasks': (*experiments.SMALL, *LARGE, 'race'), 'conditions': BASELINES}})
+        'pretrain',
+        'zero_shot',
+        'small',
+        'large',
+        'layers',
+        'race',
+        'pretrain_lstm',
+        'zero_shot_lstm',
+        'lstm',
+        'grid',
+        'baselines',
+    )
+    # The runs of the other stages: each task under each condition, with all of its seeds.
+    # Conditions: the rows of Table 5 (full, no_pretraining, no_aux, lstm); layers: the numbers of
+    # config.layers; grid: the settings of config.grid, with and without pretraining; zero_shot and
+    # zero_shot_lstm: every saved update, without fine-tuning; BASELINES: what experiments.baselines
+    # computes for each task.
+    config.runs = ConfigDict(
+        {
+            'zero_shot': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot',)},
+            'small': {'tasks': experiments.SMALL, 'conditions': ROWS},
+            'large': {'tasks': LARGE, 'conditions': ROWS},
+            'layers': {'tasks': config.layer_tasks, 'conditions': ('layers',)},
+            'race': {'tasks': ('race',), 'conditions': ROWS},
+            'zero_shot_lstm': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot_lstm',)},
+            'lstm': {'tasks': GLUE, 'conditions': ('lstm',)},
+            'grid': {'tasks': GLUE, 'conditions': ('grid',)},
+            'baselines': {'tasks': (*experiments.SMALL, *LARGE, 'race'), 'conditions': BASELINES},
+        }
+    )
 
-    config.books = config_dict.placeholder(int)        # training books at most, evenly spaced by name; default all
+    # Training books at most, evenly spaced by name; default all
+    config.books = config_dict.placeholder(int)
     config.valid_books = config_dict.placeholder(int)  # the same of the validation books
 
-    config.minutes = config_dict.placeholder(float)  # deadline, of device time without prepare and report; default none
-    config.limits = ConfigDict()           # {stage: minutes}: when they are over, the next stage begins
-    config.saved = 12                      # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
+    # Deadline, of device time without prepare and report; default none
+    config.minutes = config_dict.placeholder(float)
+    # {stage: minutes}: when they are over, the next stage begins
+    config.limits = ConfigDict()
+    # Checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
+    config.saved = 12
     # config.pretrain.checkpoint.keep_steps names none
 
     config.pretrain = pretrain.get_config()  # the Transformer
-    config.lstm_differs = ConfigDict({     # the LSTM of Table 5: overrides of config.pretrain
-        'model': {'kind': 'lstm', 'n_units': 2048, 'unroll': 8}})
+    config.lstm_differs = ConfigDict(
+        {  # the LSTM of Table 5: overrides of config.pretrain
+            'model': {'kind': 'lstm', 'n_units': 2048, 'unroll': 8}
+        }
+    )
     return config

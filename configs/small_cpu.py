@@ -1,53 +1,85 @@
-"""Every table and figure in small, with experiments.reproduce: one to two hours on two CPU cores."""
+"""Every table and figure in small, with experiments.reproduce: one to two hours on two CPU
+cores."""
+
 from gpt1_jax.configs import reproduce
 from ml_collections import ConfigDict
 
 SAVED = (50, 100, 200, 400, 800, 1600, 3000)  # updates whose zero-shot figures are plotted
 
-# Training rows where they are not 1,200, so that a run takes half a minute, of RACE two: rows of CoLA and SST-2 are
-# short, the others here have two sequences (both orders, both endings), RACE four, RTE long ones.
-ROWS = {'cola': 2000, 'sst2': 2000, 'mrpc': 300, 'stsb': 500, 'qqp': 500, 'qnli': 800, 'rte': 300, 'story_cloze': 500,
-        'race': 480}
+# Training rows where they are not 1,200, so that a run takes half a minute, of RACE two: rows of
+# CoLA and SST-2 are short, the others here have two sequences (both orders, both endings), RACE
+# four, RTE long ones.
+ROWS = {
+    'cola': 2000,
+    'sst2': 2000,
+    'mrpc': 300,
+    'stsb': 500,
+    'qqp': 500,
+    'qnli': 800,
+    'rte': 300,
+    'story_cloze': 500,
+    'race': 480,
+}
 
 
 def get_config():
     config = reproduce.get_config()
-    config.books = 50                      # training books used, evenly spaced by name: about one epoch
-    config.valid_books = 4                 # of the validation books, where the corpus has some
+    # Training books used, evenly spaced by name: about one epoch
+    config.books = 50
+    config.valid_books = 4  # of the validation books, where the corpus has some
 
     p = config.pretrain
-    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 4, 128, 4, 512, 128
-    p.model.unroll = 4                     # faster on a CPU
-    p.tokenizer.vocab_size = 4096          # size of the vocabulary
-    p.batch.size = 16                      # small batches: at this size updates count for more than their precision
-    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 300
+    p.model.n_layer = 4
+    p.model.n_embd = 128
+    p.model.n_head = 4
+    p.model.n_inner = 512
+    p.model.n_ctx = 128
+    p.model.unroll = 4  # faster on a CPU
+    p.tokenizer.vocab_size = 4096  # size of the vocabulary
+    # Small batches: at this size updates count for more than their precision
+    p.batch.size = 16
+    p.optimizer.peak_rate = 1e-3
+    p.optimizer.warmup_steps = 300
     p.train.steps = SAVED[-1]
-    p.eval.every, p.eval.windows, p.eval.batch_size = 1000, 256, 32
-    p.checkpoint.every, p.checkpoint.keep_steps, p.checkpoint.keep_latest = 1000, SAVED, 1
+    p.eval.every = 1000
+    p.eval.windows = 256
+    p.eval.batch_size = 32
+    p.checkpoint.every = 1000
+    p.checkpoint.keep_steps = SAVED
+    p.checkpoint.keep_latest = 1
     p.log_every = 100
 
-    config.lstm_differs = ConfigDict({     # the LSTM of Table 5: overrides of config.pretrain
-        'model': {'kind': 'lstm',
-                  'n_units': 224,          # as many parameters as the Transformer: 1.3 million
-                  'unroll': 8},            # time steps laid out in a row: faster on a CPU
-        'optimizer': {'peak_rate': 3e-3}})  # of 1e-3 and 3e-3 the better one for each kind of model
+    config.lstm_differs = ConfigDict(
+        {  # the LSTM of Table 5: overrides of config.pretrain
+            'model': {
+                'kind': 'lstm',
+                'n_units': 224,  # as many parameters as the Transformer: 1.3 million
+                'unroll': 8,
+            },  # time steps laid out in a row: faster on a CPU
+            'optimizer': {'peak_rate': 3e-3},
+        }
+    )  # of 1e-3 and 3e-3 the better one for each kind of model
 
     f = config.finetune
-    f.optimizer.peak_rate = 5e-4           # a small model wants a higher rate
-    f.batch.size = 16                      # few rows: smaller batches make more updates of them
+    f.optimizer.peak_rate = 5e-4  # a small model wants a higher rate
+    f.batch.size = 16  # few rows: smaller batches make more updates of them
     f.batch.eval_size = 64
-    f.batch.lengths = 2                    # one program is compiled for each
+    f.batch.lengths = 2  # one program is compiled for each
     f.model.unroll = 4
-    f.data.train_rows, f.data.eval_rows = 1200, 500
+    f.data.train_rows = 1200
+    f.data.eval_rows = 500
     f.log_every = 75
 
-    config.seeds, config.seeds_small = (0,), (0, 1, 2)  # a run each
-    config.tasks = ConfigDict()            # overrides of config.finetune for a task
+    # A run each
+    config.seeds = (0,)
+    config.seeds_small = (0, 1, 2)
+    config.tasks = ConfigDict()  # overrides of config.finetune for a task
     for task, rows in ROWS.items():
         config.tasks[task] = ConfigDict({'data': {'train_rows': rows}})  # see ROWS
     config.tasks.race.train = ConfigDict({'epochs': 2})  # 512 tokens a row
-    config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1.5e-3)}})  # the first is the setting above
-    config.grid_seeds = (0,)               # one run a setting
+    # The first is the setting above
+    config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1.5e-3)}})
+    config.grid_seeds = (0,)  # one run a setting
     config.layers = (-1, *range(p.model.n_layer + 1))  # all there are
 
     for task in config.zero_shot_tasks:

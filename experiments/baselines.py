@@ -1,15 +1,18 @@
-"""Baselines beside the fine-tuned tables: a constant answer, shared words, n-grams, and linear models of the frozen
-model's hidden states and log-probabilities.
+"""Baselines beside the fine-tuned tables: a constant answer, shared words, n-grams, and linear
+models of the frozen model's hidden states and log-probabilities.
 
-python -m experiments.baselines --config=configs/overnight_cpu.py --config.pretrained=novels --data=DATA \\
+python -m experiments.baselines --config=configs/overnight_cpu.py --config.pretrained=novels \\
+    --data=DATA \\
     --out=runs/paper/baselines.json [--task=stsb]
 
-Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the same config, at
-most 20,000 of train; a set takes minutes, nearly all for the frozen model. The same with random weights shows what the
-architecture and the lengths bring without pretraining; without --config.pretrained there is no frozen model. Writes
-FILE and a Markdown table beside it; what FILE has of the same data, rows, weights and code of the baselines is skipped,
-and rows of other weights are dropped. The other scripts read baselines.json in config.out.
+Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the
+same config, at most 20,000 of train; a set takes minutes, nearly all for the frozen model. The same
+with random weights shows what the architecture and the lengths bring without pretraining; without
+--config.pretrained there is no frozen model. Writes FILE and a Markdown table beside it; what FILE
+has of the same data, rows, weights and code of the baselines is skipped, and rows of other weights
+are dropped. The other scripts read baselines.json in config.out.
 """
+
 import fcntl
 import functools
 import math
@@ -37,16 +40,25 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import lock, provenance
 
 MOST_ROWS = 20_000  # of training, so that a full set takes minutes as well
-SCORES = tuple(dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4, *sum(paper.GLUE.values(), ())]))
+SCORES = tuple(
+    dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4, *sum(paper.GLUE.values(), ())])
+)
 
 
-def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = (),
-        wanted: Sequence[str] = tuple(scores.BASELINES)) -> list[dict]:
-    """Compute the baselines of the paper's sets whose data exists, or of those named, and write `out` and its table.
+def run(
+    config: ConfigDict,
+    out: str | pathlib.Path,
+    names: Sequence[str] = (),
+    wanted: Sequence[str] = tuple(scores.BASELINES),
+) -> list[dict]:
+    """Compute the baselines of the paper's sets whose data exists, or of those named, and write
+    `out` and its table.
 
-    config: configs/experiments.py's. wanted: names in scores.BASELINES. Several processes may write one file. Returns
-    its rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if it is undefined, 'n', 'train_rows',
-    'inputs' (a digest), 'commit', of a frozen model 'weights' (its digest), of probes 'layer'}.
+    config: configs/experiments.py's. wanted: names in scores.BASELINES. Several processes may write
+    one file. Returns
+    its rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if it is undefined,
+    'n', 'train_rows', 'inputs' (a digest), 'commit', of a frozen model 'weights' (its digest), of
+    probes 'layer'}.
     """
     out = pathlib.Path(out)
     config = config.copy_and_resolve_references()
@@ -55,8 +67,9 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = (),
     models = None if {*wanted} <= {*scores.WITHOUT_MODEL} else Models(config.pretrained)
     if models:
         own = models.digest
-        dropped = _change(out, lambda row: row['baseline'] in scores.WITHOUT_MODEL
-                          or row.get('weights') == own)
+        dropped = _change(
+            out, lambda row: row['baseline'] in scores.WITHOUT_MODEL or row.get('weights') == own
+        )
         if dropped:
             print(f'{out}: {dropped} rows of other weights are dropped', flush=True)
     config.pretrained = config.pretrained or 'none'
@@ -93,10 +106,17 @@ def _change(out, keep=lambda row: True, more=()):
 
 
 def _inputs(run):
-    """A digest of what decides the rows of a set's baselines but for the weights: files, numbers of rows, this code."""
-    data, task = run.config.data, tasks.get(run.task)
-    files = [provenance.file_hashes(task.files(data.dir, split)) for split in sorted({'train', *run.splits})]
-    code = provenance.file_hashes([__file__, pathlib.Path(__file__).parent / 'lib' / 'baselines.py'])
+    """A digest of what decides the rows of a set's baselines but for the weights: files, numbers of
+    rows, this code."""
+    data = run.config.data
+    task = tasks.get(run.task)
+    files = [
+        provenance.file_hashes(task.files(data.dir, split))
+        for split in sorted({'train', *run.splits})
+    ]
+    code = provenance.file_hashes(
+        [__file__, pathlib.Path(__file__).parent / 'lib' / 'baselines.py']
+    )
     return provenance.digest([files, data.train_rows, data.eval_rows, list(code.values())])
 
 
@@ -106,19 +126,29 @@ def read(task: str, directory: str, split: str, limit: int | None) -> list[Examp
     return splits.choose(tasks.get(task).read(directory, split), limit)
 
 
-def of_task(run: Run, name: str, models: 'Models | None', most: int | None = None) -> Iterator[dict]:
-    """Yields the rows of a baseline on the splits that fine-tuning scores. most: at most so many training rows."""
+def of_task(
+    run: Run, name: str, models: 'Models | None', most: int | None = None
+) -> Iterator[dict]:
+    """Yields the rows of a baseline on the splits that fine-tuning scores. most: at most so many
+    training rows."""
     from experiments.lib import baselines  # scikit-learn, an extra
-    task, data = tasks.get(run.task), run.config.data
-    train = read(run.task, data.dir, 'train', min(filter(None, (data.train_rows, most)), default=None))
+
+    task = tasks.get(run.task)
+    data = run.config.data
+    train = read(
+        run.task, data.dir, 'train', min(filter(None, (data.train_rows, most)), default=None)
+    )
     for split in run.splits:
         if split == 'train':
             continue
-        rows, more = read(run.task, data.dir, split, data.eval_rows), {}
+        rows = read(run.task, data.dir, split, data.eval_rows)
+        more = {}
         pretrained = not name.endswith('random')
         if name in ('probe', 'random', 'joined'):
             of_texts = functools.partial(models.states, pretrained=pretrained)
-            answers, more['layer'] = baselines.probe(task, train, rows, of_texts, joined=name == 'joined')
+            answers, more['layer'] = baselines.probe(
+                task, train, rows, of_texts, joined=name == 'joined'
+            )
         elif name not in scores.WITHOUT_MODEL:
             of_texts = functools.partial(models.log_probs, pretrained=pretrained)
             answers = baselines.likelihood(task, train, rows, of_texts)
@@ -126,11 +156,20 @@ def of_task(run: Run, name: str, models: 'Models | None', most: int | None = Non
             answers = getattr(baselines, name)(task, train, rows)
         if answers is None:
             continue
-        for row in task_metrics.rows(task, split, [one.id for one in rows], [one.label for one in rows], answers):
+        for row in task_metrics.rows(
+            task, split, [one.id for one in rows], [one.label for one in rows], answers
+        ):
             value = row['value']
-            print(f'{task.name} {split}, {scores.BASELINES[name]}: {row["metric"]} {100 * value:.1f}', flush=True)
-            yield row | {'baseline': name, 'value': None if math.isnan(value) else round(value, 6),
-                         'train_rows': len(train), **more}
+            print(
+                f'{task.name} {split}, {scores.BASELINES[name]}: {row["metric"]} {100 * value:.1f}',
+                flush=True,
+            )
+            yield row | {
+                'baseline': name,
+                'value': None if math.isnan(value) else round(value, 6),
+                'train_rows': len(train),
+                **more,
+            }
 
 
 class Models:
@@ -138,18 +177,26 @@ class Models:
 
     def __init__(self, origin: str) -> None:
         run = load.open_pretrained(origin)
-        self.digest, self.tokenizer, self.fields = run.digest(run.step(None)), run.tokenizer(), run.config['model']
+        self.digest, self.tokenizer, self.fields = (
+            run.digest(run.step(None)),
+            run.tokenizer(),
+            run.config['model'],
+        )
         self.mesh = sharding.make_mesh(devices=jax.devices()[:1])
         self.model, params = load.pretrained(run, run.step(None), self.mesh)
         fresh = self.model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
         self.params = {True: params, False: fresh}
 
-    def states(self, sequences: Sequence[tuple[str, ...]], pretrained: bool) -> dict[int, np.ndarray]:
-        """{layer: float32[n, D]}: the mean over the last text's tokens of the hidden states after half of the layers,
-        and after all. Of a text longer than the context, or than half of it where there are two, the first tokens are
-        read; one without tokens is zeros."""
+    def states(
+        self, sequences: Sequence[tuple[str, ...]], pretrained: bool
+    ) -> dict[int, np.ndarray]:
+        """{layer: float32[n, D]}: the mean over the last text's tokens of the hidden states after
+        half of the layers, and after all. Of a text longer than the context, or than half of it
+        where there are two, the first tokens are read; one without tokens is zeros."""
         ids = [self._lines(texts) if len(texts) > 1 else self._alone(*texts) for texts in sequences]
-        found, params, depth = {}, self.params[pretrained], self.model.config.n_layer
+        found = {}
+        params = self.params[pretrained]
+        depth = self.model.config.n_layer
         for n in sorted({(depth + 1) // 2, depth}):
             lower = params | {'blocks': jax.tree.map(lambda leaf, n=n: leaf[:n], params['blocks'])}
             model = backbone(self.fields | {'n_layer': n, 'unroll': 0})
@@ -157,12 +204,13 @@ class Models:
         return found
 
     def log_probs(self, sequences: Sequence[tuple[str, ...]], pretrained: bool) -> np.ndarray:
-        """float64[n, 2]: the log-probability of the last text after a line break and the text before it, if there is
-        one, and how many tokens that is; texts are cut as in `states`."""
+        """float64[n, 2]: the log-probability of the last text after a line break and the text
+        before it, if there is one, and how many tokens that is; texts are cut as in `states`."""
         ids = [self._lines(texts) for texts in sequences]
         found = np.array([(0.0, n) for _, n in ids])
         found[found[:, 1] > 0, 0], _ = log_probs.last_tokens(
-            self.model, self.params[pretrained], self.mesh, [each for each in ids if each[1]])
+            self.model, self.params[pretrained], self.mesh, [each for each in ids if each[1]]
+        )
         return found
 
     def _lines(self, texts):
@@ -172,7 +220,7 @@ class Models:
         return sum(lines, []), len(lines[-1]) - 1
 
     def _alone(self, text):
-        ids = self._encode(text)[:self.model.config.n_ctx]
+        ids = self._encode(text)[: self.model.config.n_ctx]
         return ids, len(ids)
 
     @functools.cache
@@ -188,17 +236,38 @@ def lines(rows: Sequence[dict]) -> list[str]:
         if of:
             row = next(iter(of.values()))
             cells = [scores.percent(of[name]['value']) if name in of else '' for name in names]
-            body.append([score.label, score.metric, *cells, of.get('probe', {}).get('layer', ''),
-                         f"{row['train_rows']:,}", f"{row['n']:,}"])
-    return ['# Baselines', '', 'In percent (correlations times 100), on the rows that fine-tuning uses. Layer: of the '
-            'frozen pretrained model.', '',
-            *table(('task', 'metric', *map(scores.BASELINES.get, names), 'layer', 'training rows', 'n'), body)]
+            body.append(
+                [
+                    score.label,
+                    score.metric,
+                    *cells,
+                    of.get('probe', {}).get('layer', ''),
+                    f'{row["train_rows"]:,}',
+                    f'{row["n"]:,}',
+                ]
+            )
+    return [
+        '# Baselines',
+        '',
+        'In percent (correlations times 100), on the rows that fine-tuning '
+        'uses. Layer: of the '
+        'frozen pretrained model.',
+        '',
+        *table(
+            ('task', 'metric', *map(scores.BASELINES.get, names), 'layer', 'training rows', 'n'),
+            body,
+        ),
+    ]
 
 
 def _define_flags():
-    config_file.define('experiments', 'Sets, rows and model; --config.FIELD=VALUE overrides a field.')
+    config_file.define(
+        'experiments', 'Sets, rows and model; --config.FIELD=VALUE overrides a field.'
+    )
     flags.DEFINE_string('data', None, 'Directory that holds the data sets; default config.data.')
-    flags.DEFINE_string('out', scores.BASELINES_FILE, 'The JSON file to write; the Markdown table goes beside it.')
+    flags.DEFINE_string(
+        'out', scores.BASELINES_FILE, 'The JSON file to write; the Markdown table goes beside it.'
+    )
     flags.DEFINE_multi_string('task', [], 'Only this set.')
 
 

@@ -1,10 +1,12 @@
 """Section 5: what the paper concludes from Figure 2 and Table 5, against what is measured here.
 
-A claim holds where the 95% interval of its difference lies above 0 and every seed's difference does too, does not hold
-where all lie below it, and is undecided otherwise. A claim about every one of several differences holds where that is
-so of all of them and none is missing, and does not hold where one lies below 0 at Bonferroni's level for so many. A
-claim about their mean is undecided where one is missing.
+A claim holds where the 95% interval of its difference lies above 0 and every seed's difference does
+too, does not hold where all lie below it, and is undecided otherwise. A claim about every one of
+several differences holds where that is so of all of them and none is missing, and does not hold
+where one lies below 0 at Bonferroni's level for so many. A claim about their mean is undecided
+where one is missing.
 """
+
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
@@ -18,31 +20,55 @@ from experiments.lib.bootstrap import Estimate
 from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 
-HOLDS, FAILS, UNDECIDED = 'holds', 'does not hold', 'undecided'
-# NLI sets and QQP: where the paper sees the auxiliary objective help. Table 5 has no run without it on SNLI.
+HOLDS = 'holds'
+FAILS = 'does not hold'
+UNDECIDED = 'undecided'
+# NLI sets and QQP: where the paper sees the auxiliary objective help. Table 5 has no run without it
+# on SNLI.
 HELPED = ('MNLI (acc)', 'QNLI (acc)', 'RTE (acc)', 'QQP (F1)')
 COLUMNS = tuple(paper.COLUMNS)
 ABLATIONS = (  # (claim, a, b, columns, whether about their mean): a is better than b
-    *((f'The auxiliary objective helps on {name}.', 'full', 'no_aux', (name,), False) for name in HELPED),
+    *(
+        (f'The auxiliary objective helps on {name}.', 'full', 'no_aux', (name,), False)
+        for name in HELPED
+    ),
     ('Larger sets gain from the auxiliary objective.', 'full', 'no_aux', paper.LARGE, True),
     ('Smaller sets do not: without it they are better.', 'no_aux', 'full', paper.SMALL, True),
     ('An LSTM in place of the Transformer is worse on average.', 'full', 'lstm', COLUMNS, True),
     ('The LSTM is ahead on MRPC.', 'lstm', 'full', ('MRPC (F1)',), False),
-    ('... and nowhere else.', 'full', 'lstm', tuple(name for name in COLUMNS if name != 'MRPC (F1)'), False),
+    (
+        '... and nowhere else.',
+        'full',
+        'lstm',
+        tuple(name for name in COLUMNS if name != 'MRPC (F1)'),
+        False,
+    ),
     ('Without pretraining every task is worse.', 'full', 'no_pretraining', COLUMNS, False),
-    ('... and on average.', 'full', 'no_pretraining', COLUMNS, True))
-HEADER = ('claim', 'paper (test)', 'measured', 'difference, points', '95% interval', 'range of seeds', 'seeds', 'n',
-          'verdict')
+    ('... and on average.', 'full', 'no_pretraining', COLUMNS, True),
+)
+HEADER = (
+    'claim',
+    'paper (test)',
+    'measured',
+    'difference, points',
+    '95% interval',
+    'range of seeds',
+    'seeds',
+    'n',
+    'verdict',
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Claim:
     """A claim and its evidence.
 
-    text: in our words. paper: its difference, as text. measured: {what: difference}, each above 0 if the claim is true;
-    empty where a run or its data is missing. about: which differences these are. wanted: how many the claim is about.
+    text: in our words. paper: its difference, as text. measured: {what: difference}, each above 0
+    if the claim is true; empty where a run or its data is missing. about: which differences these
+    are. wanted: how many the claim is about.
     averaged: of how many of these the one in `measured` is the mean, if it is one.
     """
+
     text: str
     paper: str
     measured: dict[str, Estimate]
@@ -62,7 +88,8 @@ def verdict(claim: Claim) -> str:
     if all(each.interval()[0] > 0 and each.range[0] > 0 for each in found):
         said = UNDECIDED if limits else HOLDS
     elif any(each.interval(len(found))[1] < 0 and each.range[1] < 0 for each in found):
-        said = UNDECIDED if limits and claim.averaged else FAILS  # the mean of all may lie on the other side
+        # The mean of all may lie on the other side
+        said = UNDECIDED if limits and claim.averaged else FAILS
     if min(len(each.seeds) for each in found) < 2:
         limits.append('1 seed')
     return f'{said} ({", ".join(limits)})' if limits else said
@@ -76,14 +103,25 @@ def specs(config: ConfigDict) -> list[Run]:
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     layers = {task: figure2_layers.points(config, runs, task) for task in figure2_layers.NAMES}
     depth = figure2_layers.depth(config)
-    body = [[claim.text, claim.paper, claim.about, *weakest(claim), verdict(claim)]
-            for claim in (*of_layers(layers, depth), *of_ablations(runs))]
+    body = [
+        [claim.text, claim.paper, claim.about, *weakest(claim), verdict(claim)]
+        for claim in (*of_layers(layers, depth), *of_ablations(runs))
+    ]
     rule = ' '.join(__doc__.split('\n\n')[1].split())
-    return ['# Claims of Section 5', '', *table(HEADER, body),
-            'A difference is stated so that it is above 0 if the claim is true; of several, the smallest is shown. '
-            f'{rule} "1 seed": the spread between runs is not known. Verdicts are on the sign of a difference, not its '
-            'size. All are on dev, with the parameters of the last step.', '', scores.READING, '',
-            *bullets([*scores.state(runs), *scores.no_lstm(config), *scores.settings(config, runs)])]
+    return [
+        '# Claims of Section 5',
+        '',
+        *table(HEADER, body),
+        'A difference is stated so that it is above 0 if the claim is true; of several, the '
+        'smallest is shown. '
+        f'{rule} "1 seed": the spread between runs is not known. Verdicts are on the sign of '
+        'a difference, not its '
+        'size. All are on dev, with the parameters of the last step.',
+        '',
+        scores.READING,
+        '',
+        *bullets([*scores.state(runs), *scores.no_lstm(config), *scores.settings(config, runs)]),
+    ]
 
 
 def weakest(claim: Claim) -> list[str]:
@@ -92,30 +130,55 @@ def weakest(claim: Claim) -> list[str]:
         return [scores.NA, *[''] * 4]
     name, least = min(claim.measured.items(), key=lambda item: item[1].value)
     value, interval = scores.pair(least, '+')
-    return [value + (f' ({name})' if len(claim.measured) > 1 else ''), interval, scores.spread(least, '+'),
-            str(len(least.seeds)), f'{least.n:,}']
+    return [
+        value + (f' ({name})' if len(claim.measured) > 1 else ''),
+        interval,
+        scores.spread(least, '+'),
+        str(len(least.seeds)),
+        f'{least.n:,}',
+    ]
 
 
 def of_layers(layers: Mapping[str, Mapping[int, Estimate]], depth: int) -> list[Claim]:
-    """Figure 2, left. layers: {task: {number transferred: accuracy}}. depth: of the pretrained model."""
+    """Figure 2, left. layers: {task: {number transferred: accuracy}}. depth: of the pretrained
+    model."""
     claims = []
     for task, measured in layers.items():
         name = figure2_layers.NAMES[task]
         steps = list(itertools.pairwise(range(depth + 1)))
         claims += [
-            Claim(f'Transferring the embeddings alone is better than transferring nothing ({name}).', 'higher (plot)',
-                  between(measured, [(-1, 0)]), 'embeddings − nothing'),
-            Claim(f'Each further layer that is transferred adds something ({name}).', 'each higher (plot)',
-                  between(measured, steps), 'n layers − one fewer, every n', len(steps)),
-            Claim(f'All layers together bring much more than the embeddings alone ({name}).',
-                  'up to 9' if task == 'mnli' else 'higher (plot)', between(measured, [(0, depth)]),
-                  f'all {depth} layers − embeddings')]
+            Claim(
+                f'Transferring the embeddings alone is better than transferring nothing ({name}).',
+                'higher (plot)',
+                between(measured, [(-1, 0)]),
+                'embeddings − nothing',
+            ),
+            Claim(
+                f'Each further layer that is transferred adds something ({name}).',
+                'each higher (plot)',
+                between(measured, steps),
+                'n layers − one fewer, every n',
+                len(steps),
+            ),
+            Claim(
+                f'All layers together bring much more than the embeddings alone ({name}).',
+                'up to 9' if task == 'mnli' else 'higher (plot)',
+                between(measured, [(0, depth)]),
+                f'all {depth} layers − embeddings',
+            ),
+        ]
     return claims
 
 
-def between(measured: Mapping[int, Estimate], pairs: Sequence[tuple[int, int]]) -> dict[str, Estimate]:
+def between(
+    measured: Mapping[int, Estimate], pairs: Sequence[tuple[int, int]]
+) -> dict[str, Estimate]:
     """{'3 − 2': difference} of numbers of layers (lower, higher) that are both there."""
-    return {f'{b} − {a}': bootstrap.minus(measured[b], measured[a]) for a, b in pairs if {a, b} <= measured.keys()}
+    return {
+        f'{b} − {a}': bootstrap.minus(measured[b], measured[a])
+        for a, b in pairs
+        if {a, b} <= measured.keys()
+    }
 
 
 def of_ablations(runs: Sequence[Run]) -> list[Claim]:
@@ -135,6 +198,14 @@ def of_ablations(runs: Sequence[Run]) -> list[Claim]:
         if tuple(theirs) == COLUMNS:
             value = paper.TABLE5_AVERAGE[a] - paper.TABLE5_AVERAGE[b]  # as printed
         mean = {'mean': bootstrap.mean(list(measured.values()))} if measured else {}
-        claims.append(Claim(text, f'{value:+.1f}', mean, f'{about}, mean of {", ".join(theirs)}', len(names),
-                            len(measured)))
+        claims.append(
+            Claim(
+                text,
+                f'{value:+.1f}',
+                mean,
+                f'{about}, mean of {", ".join(theirs)}',
+                len(names),
+                len(measured),
+            )
+        )
     return claims

@@ -1,4 +1,6 @@
-"""Section 5, Figure 2 (right): tasks without fine-tuning at every saved update, of the Transformer and of the LSTM."""
+"""Section 5, Figure 2 (right): tasks without fine-tuning at every saved update, of the Transformer
+and of the LSTM."""
+
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -13,19 +15,31 @@ from experiments.lib.paper import MODELS, SCALES, normalised
 from experiments.lib.run_list import Run
 
 # As in the paper's legend, and the set that stands for it.
-NAMES = {'sst2': ('sentiment analysis', 'SST-2'), 'dpr': ('winograd schema resolution', 'DPRD'),
-         'cola': ('linguistic acceptability', 'CoLA'), 'race': ('question answering', 'RACE')}
-ABOUT = ('A task\'s metric in percent (Matthews correlation times 100), and "relative": where it lies between a random '
-         'guess (0) and the state of the art (1), not clipped. No fine-tuning; the prompts and scores are those of '
-         'gpt1_jax/evaluation/zero_shot_heuristics.py.')
+NAMES = {
+    'sst2': ('sentiment analysis', 'SST-2'),
+    'dpr': ('winograd schema resolution', 'DPRD'),
+    'cola': ('linguistic acceptability', 'CoLA'),
+    'race': ('question answering', 'RACE'),
+}
+ABOUT = (
+    'A task\'s metric in percent (Matthews correlation times 100), and "relative": where it '
+    'lies between a random '
+    'guess (0) and the state of the art (1), not clipped. No fine-tuning; the prompts and '
+    'scores are those of '
+    'gpt1_jax/evaluation/zero_shot_heuristics.py.'
+)
 
 Points = Mapping[int, tuple[Estimate, dict]]  # {step: (estimate, row of results.jsonl)}
 
 
 def specs(config: ConfigDict) -> list[Run]:
     """Every saved step of each model on each task."""
-    return [run for condition in MODELS for task in names(config)
-            for run in run_list.zero_shot_runs(config, task, condition)]
+    return [
+        run
+        for condition in MODELS
+        for task in names(config)
+        for run in run_list.zero_shot_runs(config, task, condition)
+    ]
 
 
 def names(config: ConfigDict) -> list[str]:
@@ -35,82 +49,176 @@ def names(config: ConfigDict) -> list[str]:
 
 def points(runs: Sequence[Run], condition: str, task: str) -> Points:
     """The results of a model on a task, steps ascending."""
-    rows = {row['step']: row for run in runs for row in run.rows
-            if (run.kind, run.task, run.condition) == ('zero_shot', task, condition)
-            and row['metric'] == SCALES[task].metric and row.get('group') is None}
+    rows = {
+        row['step']: row
+        for run in runs
+        for row in run.rows
+        if (run.kind, run.task, run.condition) == ('zero_shot', task, condition)
+        and row['metric'] == SCALES[task].metric
+        and row.get('group') is None
+    }
     return {step: (bootstrap.of_rows([rows[step]]), rows[step]) for step in sorted(rows)}
 
 
 def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
-    """Tasks against updates, 0 a random guess, 1 the state of the art; the Transformer is solid, the LSTM dashed. Only
-    the last point of a curve has its interval, left of it, as bands would hide the curves."""
-    curves = {(task, model): [{'step': step} | {name: normalised(task, 100 * value)
-                                                for name, value in figures.point(each).items()}
-                              for step, (each, _) in points(runs, condition, task).items()]
-              for condition, model in MODELS.items() for task in names(config)}
+    """Tasks against updates, 0 a random guess, 1 the state of the art; the Transformer is solid,
+    the LSTM dashed. Only the last point of a curve has its interval, left of it, as bands would
+    hide the curves."""
+    curves = {
+        (task, model): [
+            {'step': step}
+            | {name: normalised(task, 100 * value) for name, value in figures.point(each).items()}
+            for step, (each, _) in points(runs, condition, task).items()
+        ]
+        for condition, model in MODELS.items()
+        for task in names(config)
+    }
     curves = {key: there for key, there in curves.items() if there}
     if not curves:
         return
     about = 'relative task performance\n(0: random guess, 1: state of the art)'
-    with figures.panel(path, (6.8, 4.6), title='Figure 2 (right): zero-shot performance', xlabel=figures.UPDATES,
-                       ylabel=about) as axes:
+    with figures.panel(
+        path,
+        (6.8, 4.6),
+        title='Figure 2 (right): zero-shot performance',
+        xlabel=figures.UPDATES,
+        ylabel=about,
+    ) as axes:
         for number, ((task, model), there) in enumerate(curves.items(), 1):
             colour, marker = figures.of_task(task)
             solid = model == 'Transformer'
-            figures.draw_curve(axes, there, band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
-                               linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
+            figures.draw_curve(
+                axes,
+                there,
+                band=0,
+                color=colour,
+                marker=marker,
+                markersize=4,
+                linewidth=1.5,
+                linestyle='-' if solid else '--',
+                markerfacecolor=colour if solid else 'white',
+            )
             step, low, high = (there[-1][name] for name in ('step', 'low', 'high'))
-            beside = offset_copy(axes.transData, axes.figure, x=-4 * number, units='points')  # not over one another
-            axes.vlines(step, low, high, color=colour, linewidth=1.5, linestyle='-' if solid else '--',
-                        transform=beside)
+            # Not over one another
+            beside = offset_copy(axes.transData, axes.figure, x=-4 * number, units='points')
+            axes.vlines(
+                step,
+                low,
+                high,
+                color=colour,
+                linewidth=1.5,
+                linestyle='-' if solid else '--',
+                transform=beside,
+            )
             axes.update_datalim([(step, low), (step, high)])  # which an offset leaves out
         highest = max(point['value'] for there in curves.values() for point in there)
-        for height in (0, 1) if highest > 0.5 else (0,):  # a small model's curves would all lie flat at the bottom
+        # A small model's curves would all lie flat at the bottom
+        for height in (0, 1) if highest > 0.5 else (0,):
             axes.axhline(height, color=figures.GREY, linestyle=':', linewidth=1)
         figures.scale_updates(axes, {point['step'] for there in curves.values() for point in there})
-        handles = [Line2D([], [], color=figures.of_task(task)[0], marker=figures.of_task(task)[1], markersize=5,
-                          label=NAMES[task][0]) for task in dict.fromkeys(task for task, _ in curves)]
-        handles += [Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--')
-                    for model in dict.fromkeys(model for _, model in curves)]
+        handles = [
+            Line2D(
+                [],
+                [],
+                color=figures.of_task(task)[0],
+                marker=figures.of_task(task)[1],
+                markersize=5,
+                label=NAMES[task][0],
+            )
+            for task in dict.fromkeys(task for task, _ in curves)
+        ]
+        handles += [
+            Line2D(
+                [],
+                [],
+                color='#404040',
+                label=model,
+                linestyle='-' if model == 'Transformer' else '--',
+            )
+            for model in dict.fromkeys(model for _, model in curves)
+        ]
         axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1, 0.5))
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown: a table for each task, the models side by side, and the constants."""
-    text, picture = [], []
+    text = []
+    picture = []
     for task in names(config):
         models = {condition: points(runs, condition, task) for condition in MODELS}
         text += [f'## {NAMES[task][1]}: {NAMES[task][0]}', '', *section(task, models)]
         if any(models.values()):
             picture = ['![relative performance against updates](figure2_zero_shot.png)', '']
-    constants = [[NAMES[task][1], scale.metric, f'{scale.chance:g}', f'{scale.sota:g}', scale.source,
-                  'yes' if scale.verified else 'no: from notes'] for task, scale in SCALES.items()]
-    return ['# Figure 2 (right): zero-shot performance', '', ABOUT, '', *picture, *text, '## Constants', '',
-            *table(('task', 'metric', 'random guess', 'state of the art', 'source', 'verified'), constants),
-            'The state of the art is that of a single model in June 2018; the paper prints neither constant.', '',
-            f'{bootstrap.INTERVALS} There is one pretraining run a model.', '',
-            *bullets([*scores.no_lstm(config), *scores.state(runs), scores.pretrained(config)])]
+    constants = [
+        [
+            NAMES[task][1],
+            scale.metric,
+            f'{scale.chance:g}',
+            f'{scale.sota:g}',
+            scale.source,
+            'yes' if scale.verified else 'no: from notes',
+        ]
+        for task, scale in SCALES.items()
+    ]
+    return [
+        '# Figure 2 (right): zero-shot performance',
+        '',
+        ABOUT,
+        '',
+        *picture,
+        *text,
+        '## Constants',
+        '',
+        *table(
+            ('task', 'metric', 'random guess', 'state of the art', 'source', 'verified'), constants
+        ),
+        'The state of the art is that of a single model in June 2018; the paper prints '
+        'neither constant.',
+        '',
+        f'{bootstrap.INTERVALS} There is one pretraining run a model.',
+        '',
+        *bullets([*scores.no_lstm(config), *scores.state(runs), scores.pretrained(config)]),
+    ]
 
 
 def section(task: str, models: Mapping[str, Points]) -> list[str]:
-    """The table of one task, and what changed from the first step to the last. models: {condition: points}."""
+    """The table of one task, and what changed from the first step to the last. models: {condition:
+    points}."""
     steps = sorted({step for there in models.values() for step in there})
     if not steps:
         return [scores.NA, '']
     (split,) = {row['split'] for there in models.values() for _, row in there.values()}
     threshold = task == 'cola'
     columns = ['', ': 95% interval', ': relative', *[': threshold'] * threshold]
-    about = f'Split {split}, {SCALES[task].metric}' + ('; the threshold is chosen on train.' if threshold else '.')
+    about = f'Split {split}, {SCALES[task].metric}' + (
+        '; the threshold is chosen on train.' if threshold else '.'
+    )
     body = []
     for step in steps:
         n = sorted({there[step][0].n for there in models.values() if step in there})
         body.append([f'{step:,}', ' / '.join(f'{each:,}' for each in n)])
         for there in models.values():
-            body[-1] += cells(task, *there[step]) if step in there else [scores.NA, *[''] * (len(columns) - 1)]
-    header = ['updates', 'n', *(f'{MODELS[condition]}{column}' for condition in models for column in columns)]
-    estimates = {condition: {step: each for step, (each, _) in there.items()} for condition, there in models.items()}
+            body[-1] += (
+                cells(task, *there[step])
+                if step in there
+                else [scores.NA, *[''] * (len(columns) - 1)]
+            )
+    header = [
+        'updates',
+        'n',
+        *(f'{MODELS[condition]}{column}' for condition in models for column in columns),
+    ]
+    estimates = {
+        condition: {step: each for step, (each, _) in there.items()}
+        for condition, there in models.items()
+    }
     notes = ['0 updates: imported weights, however long they were trained'] if 0 in steps else []
-    return [about, '', *table(header, body), *bullets(notes + scores.contrasts(estimates, bootstrap.minus, 'rows'))]
+    return [
+        about,
+        '',
+        *table(header, body),
+        *bullets(notes + scores.contrasts(estimates, bootstrap.minus, 'rows')),
+    ]
 
 
 def cells(task: str, found: Estimate, row: Mapping) -> list[str]:

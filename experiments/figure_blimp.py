@@ -1,7 +1,10 @@
-"""BLiMP without fine-tuning at every saved update, of the Transformer and of the LSTM, beside published models.
+"""BLiMP without fine-tuning at every saved update, of the Transformer and of the LSTM, beside
+published models.
 
-Not in the paper: drawn in the manner of its Figure 2 (right). What is scored: gpt1_jax/evaluation/minimal_pairs.py.
+Not in the paper: drawn in the manner of its Figure 2 (right). What is scored:
+gpt1_jax/evaluation/minimal_pairs.py.
 """
+
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -21,24 +24,43 @@ from gpt1_jax.metrics import bootstrap
 from gpt1_jax.runs import workdir
 
 # How each metric differs from the first, for the reader.
-METRICS = {'accuracy': 'ties half, mean of the 67 sets', 'accuracy_ties_wrong': 'ties wrong (the BLiMP paper)',
-           'accuracy_ties_right': 'ties right (lm-evaluation-harness)',
-           'accuracy_phenomena': 'mean of the 12 phenomena', 'accuracy_first_unscored': 'first token not scored',
-           'accuracy_filtered': 'filtered pairs (BabyLM)'}
-ABOUT = ('Percent of minimal pairs whose good sentence has the higher log-probability: the sum over all tokens of the '
-         'sentence, after a line break, in float32; ties count half; mean of the sets. Intervals are 95% percentile '
-         'intervals over resamples of the pairs inside each set; they do not cover the spread between runs, about a '
-         'point: differences of single runs below two points mean little.')
+METRICS = {
+    'accuracy': 'ties half, mean of the 67 sets',
+    'accuracy_ties_wrong': 'ties wrong (the BLiMP paper)',
+    'accuracy_ties_right': 'ties right (lm-evaluation-harness)',
+    'accuracy_phenomena': 'mean of the 12 phenomena',
+    'accuracy_first_unscored': 'first token not scored',
+    'accuracy_filtered': 'filtered pairs (BabyLM)',
+}
+ABOUT = (
+    'Percent of minimal pairs whose good sentence has the higher log-probability: the sum '
+    'over all tokens of the '
+    'sentence, after a line break, in float32; ties count half; mean of the sets. Intervals '
+    'are 95% percentile '
+    'intervals over resamples of the pairs inside each set; they do not cover the spread '
+    'between runs, about a '
+    'point: differences of single runs below two points mean little.'
+)
 
-STYLES = {'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'marker': 'o'},
-          'LSTM': {'color': COLOURS['scratch'], 'linestyle': '--', 'marker': 's', 'markerfacecolor': 'white'}}
-LINES = {'LSTM': '--', 'Transformer-XL': ':'}  # published models that have figures of each phenomenon
+STYLES = {
+    'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'marker': 'o'},
+    'LSTM': {
+        'color': COLOURS['scratch'],
+        'linestyle': '--',
+        'marker': 's',
+        'markerfacecolor': 'white',
+    },
+}
+# Published models that have figures of each phenomenon
+LINES = {'LSTM': '--', 'Transformer-XL': ':'}
 
 Rows = Mapping[int, Mapping[tuple, dict]]  # {step: {(group, metric): row of results.jsonl}}
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    return [run for condition in MODELS for run in run_list.zero_shot_runs(config, 'blimp', condition)]
+    return [
+        run for condition in MODELS for run in run_list.zero_shot_runs(config, 'blimp', condition)
+    ]
 
 
 def points(runs: Sequence[Run]) -> dict[str, Rows]:
@@ -51,7 +73,8 @@ def points(runs: Sequence[Run]) -> dict[str, Rows]:
 
 
 def tokens_per_update(config: ConfigDict) -> dict[str, int | None]:
-    """{condition: how many tokens an update of its pretraining reads}; None for imported weights."""
+    """{condition: how many tokens an update of its pretraining reads}; None for imported
+    weights."""
     found = {}
     for condition, path in (('full', config.pretrained), ('lstm', config.lstm)):
         of_run = workdir.load(path).config if path else {}
@@ -66,7 +89,9 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
         draw_curves(path, drawn, tokens['full'])
 
 
-def draw_curves(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None) -> None:
+def draw_curves(
+    path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None
+) -> None:
     """All sets in one panel, each phenomenon in one, against updates, beside published models.
 
     curves: those of `curves`. tokens_per_update: adds a scale of tokens, and the published decoder.
@@ -74,16 +99,27 @@ def draw_curves(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_upd
     steps = {point['step'] for curve in curves for point in curve['points']}
     with plt.rc_context(figures.STYLE):
         figure = plt.figure(figsize=(11, 12.5))
-        grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1.05, 1.05, 1.05), hspace=0.55, wspace=0.18)
+        grid = figure.add_gridspec(
+            5, 4, height_ratios=(1, 1, 1.05, 1.05, 1.05), hspace=0.55, wspace=0.18
+        )
         axes = figure.add_subplot(grid[:2, :3])
         _curves(axes, [curve for curve in curves if curve['group'] is None], steps)
         _beside_published(axes, tokens_per_update if min(steps) else None)
         axes.set_title('BLiMP, zero-shot', pad=34 if tokens_per_update else 8)
-        figure.legend(*axes.get_legend_handles_labels(), loc='upper center', bbox_to_anchor=(0.5, 0.085), ncols=3)
-        lowest = min([20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])])
+        figure.legend(
+            *axes.get_legend_handles_labels(),
+            loc='upper center',
+            bbox_to_anchor=(0.5, 0.085),
+            ncols=3,
+        )
+        lowest = min(
+            [20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])]
+        )
         for number, (group, name) in enumerate(PHENOMENA.items()):
             panel = figure.add_subplot(grid[2 + number // 4, number % 4])
-            for value, line in zip(blimp_published.BY_PHENOMENON[group], LINES.values(), strict=True):
+            for value, line in zip(
+                blimp_published.BY_PHENOMENON[group], LINES.values(), strict=True
+            ):
                 panel.axhline(value, color=figures.GREY, linewidth=0.9, linestyle=line)
             _curves(panel, [curve for curve in curves if curve['group'] == group], steps, (1,), 3)
             panel.set_title(name, fontsize=10)
@@ -96,76 +132,153 @@ def _curves(axes, curves, steps, subs=(1, 2, 5), marker_size=4):
     """Chance, and each model's curve with its band."""
     axes.axhline(50, color=COLOURS['chance'], linewidth=1.2, label='chance')
     for curve in curves:
-        figures.draw_curve(axes, curve['points'], band=0.18, linewidth=1.5, markersize=marker_size,
-                           label=f'{curve["model"]}, ours', **STYLES[curve['model']])
+        figures.draw_curve(
+            axes,
+            curve['points'],
+            band=0.18,
+            linewidth=1.5,
+            markersize=marker_size,
+            label=f'{curve["model"]}, ours',
+            **STYLES[curve['model']],
+        )
     figures.scale_updates(axes, steps, subs)
     axes.tick_params(axis='x', labelsize=8)
     axes.yaxis.set_major_formatter(figures.COUNT)
 
 
 def _beside_published(axes, tokens_per_update):
-    """A line for each published model, and where tokens are known the decoder that was measured along its training."""
+    """A line for each published model, and where tokens are known the decoder that was measured
+    along its training."""
     raised = {'LSTM': 5, 'Transformer-XL': -5}  # labels, in points: the two lines are 0.2 apart
     for one in blimp_published.PAPER:
-        axes.axhline(one.sets, color=figures.GREY, linewidth=0.9, linestyle=LINES.get(one.name, '-.'),
-                     label=f'{one.name}, published' if one.name in LINES else None)
+        axes.axhline(
+            one.sets,
+            color=figures.GREY,
+            linewidth=0.9,
+            linestyle=LINES.get(one.name, '-.'),
+            label=f'{one.name}, published' if one.name in LINES else None,
+        )
         text = f'{one.name} {one.sets:.1f}' + (f' ({one.text})' if one.text else '')
-        axes.annotate(text, (1, one.sets), (5, raised.get(one.name, 0)), xycoords=('axes fraction', 'data'),
-                      textcoords='offset points', va='center', fontsize=8, color=figures.GREY)
+        axes.annotate(
+            text,
+            (1, one.sets),
+            (5, raised.get(one.name, 0)),
+            xycoords=('axes fraction', 'data'),
+            textcoords='offset points',
+            va='center',
+            fontsize=8,
+            color=figures.GREY,
+        )
     if tokens_per_update:
-        above = axes.secondary_xaxis('top', functions=(lambda updates: updates * tokens_per_update,
-                                                       lambda tokens: tokens / tokens_per_update))
+        above = axes.secondary_xaxis(
+            'top',
+            functions=(
+                lambda updates: updates * tokens_per_update,
+                lambda tokens: tokens / tokens_per_update,
+            ),
+        )
         above.set_xlabel('tokens read', fontsize=9)
         above.xaxis.set_major_formatter(EngFormatter(sep=''))
         above.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlim(axes.get_xlim())  # as far as the curves reach
-        updates, values = zip(*((tokens / tokens_per_update, value) for tokens, value in
-                                blimp_published.DECODER_POINTS))
+        updates, values = zip(
+            *(
+                (tokens / tokens_per_update, value)
+                for tokens, value in blimp_published.DECODER_POINTS
+            )
+        )
         seen = min(updates) <= axes.get_xlim()[1]
-        axes.plot(updates, values, 'D', color=figures.GREY, markersize=5,
-                  label=blimp_published.DECODER if seen else None)
+        axes.plot(
+            updates,
+            values,
+            'D',
+            color=figures.GREY,
+            markersize=5,
+            label=blimp_published.DECODER if seen else None,
+        )
     axes.set(xlabel=figures.UPDATES, ylabel='accuracy (%)')
 
 
 def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[dict]:
-    """[{'group': None or a phenomenon, 'model', 'points'}], in percent. The LSTM's updates are those of the Transformer
+    """[{'group': None or a phenomenon, 'model', 'points'}], in percent. The LSTM's updates are
+    those of the Transformer
     that read as many tokens. found: {condition: rows}. tokens: {condition: tokens an update}."""
     drawn = []
     for condition, steps in found.items():
         scale = tokens[condition] / tokens['full'] if tokens[condition] and tokens['full'] else 1
         for group in (None, *PHENOMENA):
-            there = [{'step': step * scale} | {name: 100 * rows[group, 'accuracy'][name] for name in figures.VALUES}
-                     for step, rows in steps.items() if (group, 'accuracy') in rows]
+            there = [
+                {'step': step * scale}
+                | {name: 100 * rows[group, 'accuracy'][name] for name in figures.VALUES}
+                for step, rows in steps.items()
+                if (group, 'accuracy') in rows
+            ]
             if there:
                 drawn.append({'group': group, 'model': MODELS[condition], 'points': there})
     return drawn
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown: overall at each step, each convention and phenomenon at the last one, published accuracies."""
-    found, tokens = points(runs), tokens_per_update(config)
+    """The Markdown: overall at each step, each convention and phenomenon at the last one, published
+    accuracies."""
+    found = points(runs)
+    tokens = tokens_per_update(config)
     models = {condition: steps for condition, steps in found.items() if steps}
     text = ['# BLiMP, zero-shot', '', ABOUT, '']
     if models:
-        text += ['![BLiMP accuracy against updates](figure_blimp.png)', '', '## Overall', '',
-                 *_overall(models, tokens), *bullets(contrasts(models, tokens))]
+        text += [
+            '![BLiMP accuracy against updates](figure_blimp.png)',
+            '',
+            '## Overall',
+            '',
+            *_overall(models, tokens),
+            *bullets(contrasts(models, tokens)),
+        ]
         last = [steps[max(steps)] for steps in models.values()]
-        columns = ['', *(f'{MODELS[each]}{column}' for each in models for column in ('', ': 95% interval'))]
+        columns = [
+            '',
+            *(f'{MODELS[each]}{column}' for each in models for column in ('', ': 95% interval')),
+        ]
         conventions = _at_last(last, {(None, metric): [about] for metric, about in METRICS.items()})
         text += ['## Conventions, at the last update', '', *table(columns, conventions)]
-        phenomena = _at_last(last, {(group, 'accuracy'): [name, *(
-            f'{value:.1f}' for value in blimp_published.BY_PHENOMENON[group])] for group, name in PHENOMENA.items()})
-        text += ['## Phenomena, at the last update', '', *table(
-            [*columns, 'LSTM, 83M words (published)', 'Transformer-XL, 103M words (published)'], phenomena)]
+        phenomena = _at_last(
+            last,
+            {
+                (group, 'accuracy'): [
+                    name,
+                    *(f'{value:.1f}' for value in blimp_published.BY_PHENOMENON[group]),
+                ]
+                for group, name in PHENOMENA.items()
+            },
+        )
+        text += [
+            '## Phenomena, at the last update',
+            '',
+            *table(
+                [*columns, 'LSTM, 83M words (published)', 'Transformer-XL, 103M words (published)'],
+                phenomena,
+            ),
+        ]
     else:
         text += ['## Overall', '', scores.NA, '']
-    return [*text, '## Published', '', *_published(),
-            *bullets([*scores.no_lstm(config), *scores.state(runs), scores.pretrained(config)])]
+    return [
+        *text,
+        '## Published',
+        '',
+        *_published(),
+        *bullets([*scores.no_lstm(config), *scores.state(runs), scores.pretrained(config)]),
+    ]
 
 
 def _overall(models, tokens):
-    header = ['updates', *(f'{MODELS[each]}{column}' for each in models
-                           for column in (': tokens', '', ': 95% interval'))]
+    header = [
+        'updates',
+        *(
+            f'{MODELS[each]}{column}'
+            for each in models
+            for column in (': tokens', '', ': 95% interval')
+        ),
+    ]
     body = []
     for step in sorted(set().union(*models.values())):
         body.append([f'{step:,}'])
@@ -176,12 +289,14 @@ def _overall(models, tokens):
 
 
 def _at_last(last, wanted):
-    """Rows of a table: the first cell, each model's at its last step, the other cells. wanted: {(group, metric): cells
-    that are given}."""
+    """Rows of a table: the first cell, each model's at its last step, the other cells. wanted:
+    {(group, metric): cells that are given}."""
     rows = []
     for key, (name, *others) in wanted.items():
         if any(key in row for row in last):
-            rows.append([name, *(cell for row in last for cell in _measured(row.get(key))), *others])
+            rows.append(
+                [name, *(cell for row in last for cell in _measured(row.get(key))), *others]
+            )
     return rows
 
 
@@ -192,15 +307,20 @@ def _measured(row):
 
 
 def _published():
-    rows = [[each.name, each.text, f'{each.sets:.1f}', scores.number(each.phenomena)]
-            for each in (*blimp_published.CONTROLS, *blimp_published.PAPER)]
-    rows += [[blimp_published.DECODER, f'{tokens / 1e6:,.0f}M tokens read', f'{value:.1f}', '']
-             for tokens, value in blimp_published.DECODER_POINTS]
+    rows = [
+        [each.name, each.text, f'{each.sets:.1f}', scores.number(each.phenomena)]
+        for each in (*blimp_published.CONTROLS, *blimp_published.PAPER)
+    ]
+    rows += [
+        [blimp_published.DECODER, f'{tokens / 1e6:,.0f}M tokens read', f'{value:.1f}', '']
+        for tokens, value in blimp_published.DECODER_POINTS
+    ]
     return table(('', 'text', 'mean of the sets', 'mean of the phenomena'), rows)
 
 
 def contrasts(models: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[str]:
-    """Differences over the updates and, where an update reads as many tokens in both, between the models."""
+    """Differences over the updates and, where an update reads as many tokens in both, between the
+    models."""
     text = scores.contrasts(models, difference, 'sentences')
     return text if len(set(tokens.values())) == 1 else [each for each in text if '−' not in each]
 

@@ -1,6 +1,7 @@
-"""Does pretraining help? Every set of Tables 2 to 4 under each condition of Table 5, and pretrained minus from scratch,
-set by set and on average, paired.
+"""Does pretraining help? Every set of Tables 2 to 4 under each condition of Table 5, and pretrained
+minus from scratch, set by set and on average, paired.
 """
+
 from collections.abc import Sequence
 
 from ml_collections import ConfigDict
@@ -9,30 +10,53 @@ from experiments.lib import bootstrap, paper, run_list, scores
 from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 
-SCORES = [score for score in dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4]) if score.group is None]
-HEADER = ('task', *(paper.NAMES[condition] for condition in run_list.CONDITIONS), 'best baseline',
-          'full − no pretraining', '95% interval', 'n')
+SCORES = [
+    score
+    for score in dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4])
+    if score.group is None
+]
+HEADER = (
+    'task',
+    *(paper.NAMES[condition] for condition in run_list.CONDITIONS),
+    'best baseline',
+    'full − no pretraining',
+    '95% interval',
+    'n',
+)
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    return [run for task in dict.fromkeys(score.task for score in SCORES) for condition in run_list.CONDITIONS
-            for run in run_list.finetune_runs(config, task, condition)]
+    return [
+        run
+        for task in dict.fromkeys(score.task for score in SCORES)
+        for condition in run_list.CONDITIONS
+        for run in run_list.finetune_runs(config, task, condition)
+    ]
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown of the table, and whether the interval of the mean difference includes zero."""
-    found, rows = {}, []
+    found = {}
+    rows = []
     for score in SCORES:
         row = [f'{score.label} ({score.metric})']
         for condition in run_list.CONDITIONS:
             each, _, _ = scores.shown(runs, score, condition)
-            row.append(scores.percent(each.value) if each else scores.absent(runs, score.task, condition))
+            row.append(
+                scores.percent(each.value) if each else scores.absent(runs, score.task, condition)
+            )
         full, split, _ = scores.shown(runs, score)
         gain = scores.difference(runs, [score], 'full', 'no_pretraining')
         if gain:
             found[score.label] = gain
-        rows.append([*row, scores.best_baseline(config, score, full, split), *scores.pair(gain, '+'),
-                     f'{gain.n:,}' if gain else ''])
+        rows.append(
+            [
+                *row,
+                scores.best_baseline(config, score, full, split),
+                *scores.pair(gain, '+'),
+                f'{gain.n:,}' if gain else '',
+            ]
+        )
     verdict = []
     if found:
         mean = bootstrap.mean(list(found.values()))
@@ -40,7 +64,18 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         low, high = mean.interval()
         unclear = [label for label, gain in found.items() if not gain.interval()[0] > 0]
         side = 'excludes' if low > 0 or high < 0 else 'includes'
-        each = f'It is not above zero on its own for: {", ".join(unclear)}.' if unclear else "Each one's is above zero."
+        each = (
+            f'It is not above zero on its own for: {", ".join(unclear)}.'
+            if unclear
+            else "Each one's is above zero."
+        )
         verdict = [f'The interval of the mean over {len(found)} scores {side} zero. {each}', '']
-    return ['# Does pretraining help?', '', *table(HEADER, rows), *verdict, scores.READING, '',
-            *bullets(scores.state(runs))]
+    return [
+        '# Does pretraining help?',
+        '',
+        *table(HEADER, rows),
+        *verdict,
+        scores.READING,
+        '',
+        *bullets(scores.state(runs)),
+    ]

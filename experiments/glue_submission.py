@@ -3,11 +3,13 @@
 python -m experiments.glue_submission --config=configs/experiments.py --out=submission.zip \\
     --config.submission.cola=runs/cola --config.submission.mnli=runs/mnli ...
 
-Eleven files: nine tasks, MNLI's two test sets, and AX by the model of MNLI. A task without a run of its own is
-fine-tuned as in Tables 2 and 4, with its first seed, where --config.pretrained and --config.data are given. The
-parameters are those that were best on dev, as in the released code; --selection=final takes the last ones.
-The rows of each file are compared with those of its test file, and the same predictions give the same bytes.
+Eleven files: nine tasks, MNLI's two test sets, and AX by the model of MNLI. A task without a run of
+its own is fine-tuned as in Tables 2 and 4, with its first seed, where --config.pretrained and
+--config.data are given. The parameters are those that were best on dev, as in the released code;
+--selection=final takes the last ones. The rows of each file are compared with those of its test
+file, and the same predictions give the same bytes.
 """
+
 import io
 import pathlib
 import zipfile
@@ -33,31 +35,42 @@ HEADER = 'index\tprediction'
 
 
 class Member(NamedTuple):
-    """One file of the zip. task, split: what predicts it. labels: what a prediction may be; () = a number from 0 to 5.
+    """One file of the zip. task, split: what predicts it. labels: what a prediction may be; () = a
+    number from 0 to 5.
     """
+
     task: str
     split: str
     labels: tuple[str, ...]
 
 
 MEMBERS = {
-    'CoLA.tsv': Member('cola', 'glue_test', BINARY), 'SST-2.tsv': Member('sst2', 'glue_test', BINARY),
-    'MRPC.tsv': Member('mrpc', 'glue_test', BINARY), 'STS-B.tsv': Member('stsb', 'glue_test', ()),
-    'QQP.tsv': Member('qqp', 'glue_test', BINARY), 'MNLI-m.tsv': Member('mnli', 'glue_test', NLI),
-    'MNLI-mm.tsv': Member('mnli', 'glue_test_mismatched', NLI), 'QNLI.tsv': Member('qnli', 'glue_test', TWO_WAY),
-    'RTE.tsv': Member('rte', 'glue_test', TWO_WAY), 'WNLI.tsv': Member('wnli', 'glue_test', BINARY),
-    'AX.tsv': Member('mnli', 'ax', NLI)}  # GLUE's diagnostic set, by the model of MNLI
+    'CoLA.tsv': Member('cola', 'glue_test', BINARY),
+    'SST-2.tsv': Member('sst2', 'glue_test', BINARY),
+    'MRPC.tsv': Member('mrpc', 'glue_test', BINARY),
+    'STS-B.tsv': Member('stsb', 'glue_test', ()),
+    'QQP.tsv': Member('qqp', 'glue_test', BINARY),
+    'MNLI-m.tsv': Member('mnli', 'glue_test', NLI),
+    'MNLI-mm.tsv': Member('mnli', 'glue_test_mismatched', NLI),
+    'QNLI.tsv': Member('qnli', 'glue_test', TWO_WAY),
+    'RTE.tsv': Member('rte', 'glue_test', TWO_WAY),
+    'WNLI.tsv': Member('wnli', 'glue_test', BINARY),
+    'AX.tsv': Member('mnli', 'ax', NLI),
+}  # GLUE's diagnostic set, by the model of MNLI
 TASKS = tuple(dict.fromkeys(member.task for member in MEMBERS.values()))
 INCOMPLETE = 'a submission needs all nine tasks and their test files: '
 
 
-def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', dry_run: bool = False) -> None:
-    """Predict every test set with its task's run, and write the zip `out`. Warns of sets of another size than the
-    published one, which the leaderboard would refuse.
+def run(
+    config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', dry_run: bool = False
+) -> None:
+    """Predict every test set with its task's run, and write the zip `out`. Warns of sets of another
+    size than the published one, which the leaderboard would refuse.
 
-    config: configs/experiments.py's; `submission` names a run directory for a task. selection: 'best' or 'final'
-    parameters. dry_run: look for runs and files, list what would be fine-tuned, and stop. UserError listing all runs
-    and test files that are missing.
+    config: configs/experiments.py's; `submission` names a run directory for a task. selection:
+    'best' or 'final'
+    parameters. dry_run: look for runs and files, list what would be fine-tuned, and stop. UserError
+    listing all runs and test files that are missing.
     """
     runs = open_runs(config, dry_run)
     if dry_run:
@@ -68,18 +81,24 @@ def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', dr
         path = tuned.predictions(f'{member.split}_final' if selection == 'final' else member.split)
         fine_tuned.evaluate_run(tuned, member.split, selection=selection)
         ids, scores = read_scores(path)
-        wanted = [example.id for example in tasks.get(member.task).read(tuned.config['data']['dir'], member.split)]
+        wanted = [
+            example.id
+            for example in tasks.get(member.task).read(tuned.config['data']['dir'], member.split)
+        ]
         check(name, ids, wanted, tuned.config['labels'])
         members[name] = lines(name, ids, scores, tuned.config['labels'])
     write(out, members)
 
 
 def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Run]:
-    """{task: its run}: those that `config.submission` names and, where there is a pretrained run, the others made.
+    """{task: its run}: those that `config.submission` names and, where there is a pretrained run,
+    the others made.
 
     UserError listing every run and test file that is missing, before any fine-tuning.
     """
-    runs, to_make, problems = {}, [], []
+    runs = {}
+    to_make = []
+    problems = []
     for task in TASKS:
         try:
             if config.submission.get(task):
@@ -106,20 +125,33 @@ def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Ru
 
 
 def _fine_tune(config, tasks_to_make, dry_run):
-    """{task: its run} of tasks that are fine-tuned here, with their first seed; empty in a dry run."""
-    specs = [run for task in tasks_to_make for run in run_list.finetune_runs(
-        config, task, 'full', seeds=run_list.seeds_of(config, task)[:1], keep=True)]
+    """{task: its run} of tasks that are fine-tuned here, with their first seed; empty in a dry
+    run."""
+    specs = [
+        run
+        for task in tasks_to_make
+        for run in run_list.finetune_runs(
+            config, task, 'full', seeds=run_list.seeds_of(config, task)[:1], keep=True
+        )
+    ]
     outcomes = runner.carry_out(config, specs, dry_run) if specs else []
-    failed = [f'{each.task}: {each.error or "not fine-tuned yet"}' for each in outcomes
-              if each.status in ('no data', 'failed', 'left out')]
+    failed = [
+        f'{each.task}: {each.error or "not fine-tuned yet"}'
+        for each in outcomes
+        if each.status in ('no data', 'failed', 'left out')
+    ]
     if failed:
         raise UserError(INCOMPLETE + '; '.join(failed))
-    return {each.task: _open(each.rows[0]['run'], each.task) for each in outcomes if each.status in ('done', 'ran')}
+    return {
+        each.task: _open(each.rows[0]['run'], each.task)
+        for each in outcomes
+        if each.status in ('done', 'ran')
+    }
 
 
 def check(name: str, ids: Sequence[str], wanted: Sequence[str], labels: Sequence[str]) -> None:
-    """UserError naming what the leaderboard would refuse in a member: a label, the number of rows, or the first row
-    whose index is not the test file's.
+    """UserError naming what the leaderboard would refuse in a member: a label, the number of rows,
+    or the first row whose index is not the test file's.
 
     ids: of the predictions. wanted: the indices of the test file, in order. labels: of the model.
     """
@@ -131,11 +163,14 @@ def check(name: str, ids: Sequence[str], wanted: Sequence[str], labels: Sequence
         raise UserError(f'{name}: {len(ids):,} rows, must be {len(wanted):,}')
     for row, (found, index) in enumerate(zip(ids, wanted), 2):
         if found != index:
-            raise UserError(f'{name}: row {row}: index {found!r}, but the test set has {index} there')
+            raise UserError(
+                f'{name}: row {row}: index {found!r}, but the test set has {index} there'
+            )
 
 
 def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[str]) -> str:
-    """The text of one member. scores: float[n, labels], or float[n, 1] of STS-B; labels: the names in score order."""
+    """The text of one member. scores: float[n, labels], or float[n, 1] of STS-B; labels: the names
+    in score order."""
     wanted = len(labels) if MEMBERS[name].labels else 1
     if scores.shape[1] != wanted:
         raise UserError(f'{name}: {scores.shape[1]} scores a row, must be {wanted}')
@@ -147,20 +182,23 @@ def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[st
 
 
 def write(out: str | pathlib.Path, members: Mapping[str, str]) -> None:
-    """Write {name: text} as a zip, all of it or nothing. The same members give the same bytes: no times, no
-    compression."""
+    """Write {name: text} as a zip, all of it or nothing. The same members give the same bytes: no
+    times, no compression."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, 'w', zipfile.ZIP_STORED) as archive:
         for name, text in members.items():
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.create_system, entry.external_attr = 3, 0o644 << 16  # Unix wherever it was made
+            # Unix wherever it was made
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
             archive.writestr(entry, text)
     pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
     storage.write(out, content.getvalue())
 
 
 def read_scores(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
-    """(ids, scores float[n, labels]) of a predictions file, labelled or not. UserError naming a wrong line."""
+    """(ids, scores float[n, labels]) of a predictions file, labelled or not. UserError naming a
+    wrong line."""
     rows = results.read(path)
     for number, row in enumerate(rows, 1):
         if cause := metrics.wrong_with(row):
@@ -176,15 +214,25 @@ def _open(directory, task):
     if run.config['kind'] != 'finetune' or run.config['task'] != task:
         raise UserError(f'{directory}: a run of {run.config.get("task", "pretraining")}')
     if not run.steps():
-        raise UserError(f'{directory}: no complete checkpoint (experiments keep them with --config.keep_checkpoints)')
+        raise UserError(
+            f'{directory}: no complete checkpoint (experiments keep them with '
+            '--config.keep_checkpoints)'
+        )
     return run
 
 
 def _define_flags():
     config_file.define('experiments', 'Its `submission`: a run directory for a task.')
     flags.DEFINE_string('out', 'submission.zip', 'The zip to write.')
-    flags.DEFINE_enum('selection', 'best', fine_tuned.SELECTIONS, 'Parameters: best on dev, or those of the last step.')
-    flags.DEFINE_bool('dry_run', False, 'Look for runs and test files, list what would be fine-tuned, and stop.')
+    flags.DEFINE_enum(
+        'selection',
+        'best',
+        fine_tuned.SELECTIONS,
+        'Parameters: best on dev, or those of the last step.',
+    )
+    flags.DEFINE_bool(
+        'dry_run', False, 'Look for runs and test files, list what would be fine-tuned, and stop.'
+    )
 
 
 def main() -> None:

@@ -1,17 +1,22 @@
-"""Section 5's claim as learning curves: fine-tuning with and without pretraining, over the number of training rows.
+"""Section 5's claim as learning curves: fine-tuning with and without pretraining, over the number
+of training rows.
 
-python -m experiments.learning_curves --config=configs/overnight_cpu.py --config.pretrained=novels --config.data=DATA \\
+python -m experiments.learning_curves --config=configs/overnight_cpu.py \\
+    --config.pretrained=novels --config.data=DATA \\
     --config.out=runs/curves [--dry_run]
 python -m experiments.learning_curves --draw=experiments/results/ten_minutes_gpu
 
-Each condition of config.curves.conditions first has its own search: every (rate, updates) of config.curves.trials, on
-config.curves.trial_rows rows, scored on other rows of the training file; with a single trial there is nothing to
-search. With the best one it then trains on each number of rows of config.curves.rows, or on all that there are if those
-are fewer, and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
-Writes learning_curves.json, .md and .png in config.out, and sets.png: each set with all of its rows, beside the best
-baseline without a model (baselines.json, if experiments.baselines has written it there) and the paper. Rerun an
-interrupted command to resume it. --draw=DIR writes all but the JSON again.
+Each condition of config.curves.conditions first has its own search: every (rate, updates) of
+config.curves.trials, on config.curves.trial_rows rows, scored on other rows of the training file;
+with a single trial there is nothing to search. With the best one it then trains on each number of
+rows of config.curves.rows, or on all that there are if those are fewer, and is scored on dev.
+Beside them: n-grams, a logistic regression on the same rows (scikit-learn). Writes
+learning_curves.json, .md and .png in config.out, and sets.png: each set with all of its rows,
+beside the best baseline without a model (baselines.json, if experiments.baselines has written it
+there) and the paper. Rerun an interrupted command to resume it. --draw=DIR writes all but the JSON
+again.
 """
+
 import importlib.util
 import math
 import pathlib
@@ -33,20 +38,30 @@ from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.transfer import EPOCHS
 
-SCORES = {score.task: score for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4) if score.group is None}
-CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch', 'no_aux': 'without the auxiliary LM'}
+SCORES = {
+    score.task: score
+    for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4)
+    if score.group is None
+}
+CONDITIONS = {
+    'full': 'pretrained',
+    'no_pretraining': 'from scratch',
+    'no_aux': 'without the auxiliary LM',
+}
 HELD_OUT = 1000  # rows of a training file that score its trials
-LEGEND = ('from scratch', 'pretrained', 'best word-count baseline', 'the paper, 117M (test)')  # of sets.png
+# Of sets.png
+LEGEND = ('from scratch', 'pretrained', 'best word-count baseline', 'the paper, 117M (test)')
 SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
 NO_HEADER = ('cola', 'scitail')  # sets whose training file begins with a row
 Trial = tuple[float, int]  # (peak rate, updates)
 
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
-    """Search, train, and write the curves; returns the lines of learning_curves.md, none in a dry run.
+    """Search, train, and write the curves; returns the lines of learning_curves.md, none in a dry
+    run.
 
-    Sets without data are named and left out. UserError for a mistake in the config, and after the curves are written
-    where runs failed.
+    Sets without data are named and left out. UserError for a mistake in the config, and after the
+    curves are written where runs failed.
     """
     run_list.check(config)
     if importlib.util.find_spec('sklearn') is None:  # needed last
@@ -56,8 +71,11 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     if dry_run and any(not run.rows for run in trials):
         print('then, with the best of the trials, here the first:')
         trials = []
-    chosen = {(task, condition): best_trial(config, trials, task, condition)
-              for task in config.curves.tasks for condition in config.curves.conditions}
+    chosen = {
+        (task, condition): best_trial(config, trials, task, condition)
+        for task in config.curves.tasks
+        for condition in config.curves.conditions
+    }
     runs = runner.carry_out(config, curve_runs(config, chosen), dry_run)
     if dry_run:
         return []
@@ -72,7 +90,8 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
 
 
 def publish(path: pathlib.Path) -> list[str]:
-    """Write the page and the figures of a learning_curves.json beside it; returns the lines of the page."""
+    """Write the page and the figures of a learning_curves.json beside it; returns the lines of the
+    page."""
     found = storage.read_json(path)
     draw(path.with_suffix('.png'), found['points'])
     known = scores.baselines(path.with_name(scores.BASELINES_FILE))
@@ -86,9 +105,14 @@ def with_data(config: ConfigDict) -> ConfigDict:
     """A copy of the config with the sets that are there. UserError if none is."""
     config = config.copy_and_resolve_references()
     directories = {task: run_list.directory(config, task) for task in config.curves.tasks}
-    config.curves.tasks = tuple(task for task in directories if run_list.has_train_and_dev(task, directories[task]))
-    told = '; '.join(f'{task}: no data in {directory}' for task, directory in directories.items()
-                     if task not in config.curves.tasks)
+    config.curves.tasks = tuple(
+        task for task in directories if run_list.has_train_and_dev(task, directories[task])
+    )
+    told = '; '.join(
+        f'{task}: no data in {directory}'
+        for task, directory in directories.items()
+        if task not in config.curves.tasks
+    )
     if not config.curves.tasks:
         raise UserError(told or 'config.curves.tasks is empty')
     if told:
@@ -97,7 +121,8 @@ def with_data(config: ConfigDict) -> ConfigDict:
 
 
 def trial_runs(config: ConfigDict) -> list[Run]:
-    """A run of seed 0 for each task, condition and trial, on a part of the training rows; none for a single trial."""
+    """A run of seed 0 for each task, condition and trial, on a part of the training rows; none for
+    a single trial."""
     if len(config.curves.trials) == 1:
         return []
     config = config.copy_and_resolve_references()
@@ -106,52 +131,85 @@ def trial_runs(config: ConfigDict) -> list[Run]:
         divide(task, run_list.directory(config, task), parts / task)
         config.directories[task] = task
     config.data = str(parts)
-    return [run for task in config.curves.tasks for rows in rows_of(config, task, (config.curves.trial_rows,))
-            for condition in config.curves.conditions for trial in config.curves.trials
-            for run in with_trial(config, task, f'{condition}@trial', trial, rows, (0,))]
+    return [
+        run
+        for task in config.curves.tasks
+        for rows in rows_of(config, task, (config.curves.trial_rows,))
+        for condition in config.curves.conditions
+        for trial in config.curves.trials
+        for run in with_trial(config, task, f'{condition}@trial', trial, rows, (0,))
+    ]
 
 
 def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
     """The runs of every point: all of a seed before the next seed."""
-    return [run for seed in config.curves.seeds for task in config.curves.tasks
-            for rows in rows_of(config, task, config.curves.rows) for condition in config.curves.conditions
-            for run in with_trial(config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,))]
+    return [
+        run
+        for seed in config.curves.seeds
+        for task in config.curves.tasks
+        for rows in rows_of(config, task, config.curves.rows)
+        for condition in config.curves.conditions
+        for run in with_trial(
+            config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,)
+        )
+    ]
 
 
 def rows_of(config: ConfigDict, task: str, wanted: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of training rows of a task's points: those that are wanted, or all that there are."""
+    """The numbers of training rows of a task's points: those that are wanted, or all that there
+    are."""
     n = len(baselines.read(task, run_list.directory(config, task), 'train', None))
     return tuple(dict.fromkeys(min(rows, n) for rows in wanted))
 
 
-def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows: int,
-               seeds: Sequence[int]) -> list[Run]:
-    """Fine-tuning runs on so many rows: the paper's three epochs, or as many as make the updates of the trial."""
+def with_trial(
+    config: ConfigDict, task: str, condition: str, trial: Trial, rows: int, seeds: Sequence[int]
+) -> list[Run]:
+    """Fine-tuning runs on so many rows: the paper's three epochs, or as many as make the updates of
+    the trial."""
     rate, updates = trial
     if rows < config.finetune.batch.size:
-        raise UserError(f'{task}: {rows} training rows are fewer than a batch, {config.finetune.batch.size}')
+        raise UserError(
+            f'{task}: {rows} training rows are fewer than a batch, {config.finetune.batch.size}'
+        )
     epochs = max(EPOCHS, math.ceil(updates / (rows // config.finetune.batch.size)))
-    settings = {'optimizer.peak_rate': rate, 'train.epochs': epochs, 'train.evaluate_every': epochs,
-                'data.train_rows': rows, 'eval.selections': ('final',)}
-    return run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
+    settings = {
+        'optimizer.peak_rate': rate,
+        'train.epochs': epochs,
+        'train.evaluate_every': epochs,
+        'data.train_rows': rows,
+        'eval.selections': ('final',),
+    }
+    return run_list.finetune_runs(
+        config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds
+    )
 
 
 def divide(task: str, directory: str, part: pathlib.Path) -> None:
-    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line.
+    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a
+    line.
 
-    UserError for a set whose training rows are not one text file of their own (RACE, Story Cloze, TFDS, Parquet).
+    UserError for a set whose training rows are not one text file of their own (RACE, Story Cloze,
+    TFDS, Parquet).
     """
     train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
     if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
-        raise UserError(f'{task}: its training rows are not one text file of their own, so that no part of them can '
-                        f'score trials: {SINGLE}')
+        raise UserError(
+            f'{task}: its training rows are not one text file of their own, so that '
+            'no part of them can '
+            f'score trials: {SINGLE}'
+        )
     names = [pathlib.Path(files[0]) for files in (train, dev)]
     with names[0].open(encoding='utf-8', newline='\n') as file:
-        rows = file.readlines()  # str.splitlines would also split at characters inside a row, as U+2028
+        # Str.splitlines would also split at characters inside a row, as U+2028
+        rows = file.readlines()
     header = '' if task in NO_HEADER or tables.is_json(names[0]) else rows.pop(0)
     if len(rows) <= HELD_OUT:
-        raise UserError(f'{names[0]}: {len(rows)} rows leave none to train on beside the {HELD_OUT:,} that score '
-                        f'trials: {SINGLE}')
+        raise UserError(
+            f'{names[0]}: {len(rows)} rows leave none to train on beside the '
+            f'{HELD_OUT:,} that score '
+            f'trials: {SINGLE}'
+        )
     dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
     part.mkdir(parents=True, exist_ok=True)
     for name, held_out in zip(names, (False, True)):
@@ -166,77 +224,129 @@ def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: 
     own = [run for run in trials if (run.task, run.condition.split('@')[0]) == (task, condition)]
     for run in own:
         if not run.rows:
-            raise UserError(f'{task}, {CONDITIONS[condition]}: a trial without a result ({run.status}): none can be '
-                            'chosen')
+            raise UserError(
+                f'{task}, {CONDITIONS[condition]}: a trial without a result '
+                f'({run.status}): none can be '
+                'chosen'
+            )
 
     def value(pair):
         found = result(pair[1])['value']
         return -math.inf if math.isnan(found) else found
+
     return max(zip(config.curves.trials, own), key=value)[0]
 
 
 def result(run: Run) -> dict:
     """The row of results.jsonl with the task's first metric on dev."""
     metric = tasks.get(run.task).metrics[0]
-    return next(row for row in run.rows if (row['metric'], row['split'], row['group']) == (metric, 'dev', None))
+    return next(
+        row
+        for row in run.rows
+        if (row['metric'], row['split'], row['group']) == (metric, 'dev', None)
+    )
 
 
 def trial_row(run: Run) -> dict:
     tuned = run.config
-    return {'task': run.task, 'condition': CONDITIONS[run.condition.split('@')[0]], 'rate': tuned.optimizer.peak_rate,
-            'rows': tuned.data.train_rows, 'epochs': tuned.train.epochs, 'value': result(run)['value']}
+    return {
+        'task': run.task,
+        'condition': CONDITIONS[run.condition.split('@')[0]],
+        'rate': tuned.optimizer.peak_rate,
+        'rows': tuned.data.train_rows,
+        'epochs': tuned.train.epochs,
+        'value': result(run)['value'],
+    }
 
 
 def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
-    """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has results; of the other
-    conditions also 'difference', [value, low, high], what the pretrained one is above them, over the same items and
-    seeds. The n-grams, on the same rows, have no interval."""
+    """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has
+    results; of the other conditions also 'difference', [value, low, high], what the pretrained one
+    is above them, over the same items and seeds. The n-grams, on the same rows, have no
+    interval."""
     for task in config.curves.tasks:
         for rows in dict.fromkeys(run.config.data.train_rows for run in runs if run.task == task):
             found = {}
             for condition in config.curves.conditions:
-                own = [result(run) for run in runs if run.rows and run.config.data.train_rows == rows
-                       and (run.task, run.condition.split('@')[0]) == (task, condition)]
+                own = [
+                    result(run)
+                    for run in runs
+                    if run.rows
+                    and run.config.data.train_rows == rows
+                    and (run.task, run.condition.split('@')[0]) == (task, condition)
+                ]
                 if own:
                     found[condition] = bootstrap.of_rows(own)
             full = found.get('full')
             for condition, estimate in found.items():
                 more = {}
                 if condition != 'full' and full and full.by_seed.keys() & estimate.by_seed.keys():
-                    more['difference'] = list(figures.point(bootstrap.minus(full, estimate)).values())
-                yield {'task': task, 'rows': rows, 'condition': CONDITIONS[condition], **figures.point(estimate),
-                       'n': estimate.n, 'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()},
-                       **more}
-            run, = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
-            row = next(row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev')
-            yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
+                    more['difference'] = list(
+                        figures.point(bootstrap.minus(full, estimate)).values()
+                    )
+                yield {
+                    'task': task,
+                    'rows': rows,
+                    'condition': CONDITIONS[condition],
+                    **figures.point(estimate),
+                    'n': estimate.n,
+                    'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()},
+                    **more,
+                }
+            (run,) = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
+            row = next(
+                row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev'
+            )
+            yield {
+                'task': task,
+                'rows': rows,
+                'condition': 'n-grams',
+                'value': row['value'],
+                'n': row['n'],
+            }
 
 
 def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
     """A row for each set, from its points with the most training rows; the largest gain first.
 
-    known: the rows of baselines.json. A row has 'task', 'rows', 'pretrained' and 'scratch' (points), 'baseline' (the
-    highest value of those without a model, and its name, or None) and 'paper' (a fraction, or None).
+    known: the rows of baselines.json. A row has 'task', 'rows', 'pretrained' and 'scratch'
+    (points), 'baseline' (the highest value of those without a model, and its name, or None) and
+    'paper' (a fraction, or None).
     """
     found = []
     for task in dict.fromkeys(point['task'] for point in points):
         most = max(point['rows'] for point in points if point['task'] == task)
-        own = {point['condition']: point for point in points if (point['task'], point['rows']) == (task, most)}
+        own = {
+            point['condition']: point
+            for point in points
+            if (point['task'], point['rows']) == (task, most)
+        }
         pretrained = own.get(CONDITIONS['full'])
         scratch = own.get(CONDITIONS['no_pretraining'])
         if pretrained is None or scratch is None:
             continue
         score = SCORES[task]  # run_list knows no other sets
-        simple = [(row['value'], name) for name, row in scores.baseline_rows(known, score).items()
-                  if name in scores.WITHOUT_MODEL and row['n'] == pretrained['n']]
-        found.append({'task': task, 'rows': most, 'pretrained': pretrained, 'scratch': scratch,
-                      'baseline': max(simple, default=None),
-                      'paper': None if score.paper is None else score.paper / 100})
+        simple = [
+            (row['value'], name)
+            for name, row in scores.baseline_rows(known, score).items()
+            if name in scores.WITHOUT_MODEL and row['n'] == pretrained['n']
+        ]
+        found.append(
+            {
+                'task': task,
+                'rows': most,
+                'pretrained': pretrained,
+                'scratch': scratch,
+                'baseline': max(simple, default=None),
+                'paper': None if score.paper is None else score.paper / 100,
+            }
+        )
     return sorted(found, key=lambda row: row['scratch']['value'] - row['pretrained']['value'])
 
 
 def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict]) -> None:
-    """A line for each set, from scratch to pretrained, beside the best baseline and the paper. known: as best_rows."""
+    """A line for each set, from scratch to pretrained, beside the best baseline and the paper.
+    known: as best_rows."""
     rows = best_rows(points, known)
     if not rows:
         return
@@ -247,18 +357,56 @@ def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict])
         for height, row in enumerate(rows):
             before = row['scratch']
             after = row['pretrained']
-            axes.plot([before['value'], after['value']], [height, height], color=colour, alpha=0.35, linewidth=5,
-                      solid_capstyle='butt', zorder=1)
-            for found, shade, name in ((before, scratch_colour, LEGEND[0]), (after, colour, LEGEND[1])):
+            axes.plot(
+                [before['value'], after['value']],
+                [height, height],
+                color=colour,
+                alpha=0.35,
+                linewidth=5,
+                solid_capstyle='butt',
+                zorder=1,
+            )
+            for found, shade, name in (
+                (before, scratch_colour, LEGEND[0]),
+                (after, colour, LEGEND[1]),
+            ):
                 reach = [[found['value'] - found['low']], [found['high'] - found['value']]]
-                axes.errorbar(found['value'], height, xerr=reach, fmt='o', color=shade, markersize=8, capsize=3,
-                              elinewidth=1.2, label=name if height == 0 else None, zorder=2)
+                axes.errorbar(
+                    found['value'],
+                    height,
+                    xerr=reach,
+                    fmt='o',
+                    color=shade,
+                    markersize=8,
+                    capsize=3,
+                    elinewidth=1.2,
+                    label=name if height == 0 else None,
+                    zorder=2,
+                )
             if row['baseline']:
-                axes.plot(row['baseline'][0], height, marker='|', color='black', markersize=20, markeredgewidth=2.5,
-                          linestyle='none', label=LEGEND[2] if height == 0 else None, zorder=3)
+                axes.plot(
+                    row['baseline'][0],
+                    height,
+                    marker='|',
+                    color='black',
+                    markersize=20,
+                    markeredgewidth=2.5,
+                    linestyle='none',
+                    label=LEGEND[2] if height == 0 else None,
+                    zorder=3,
+                )
             if row['paper'] is not None:
-                axes.plot(row['paper'], height, marker='D', color=figures.GREY, markerfacecolor='white', markersize=9,
-                          linestyle='none', label=LEGEND[3] if height == 0 else None, zorder=2)
+                axes.plot(
+                    row['paper'],
+                    height,
+                    marker='D',
+                    color=figures.GREY,
+                    markerfacecolor='white',
+                    markersize=9,
+                    linestyle='none',
+                    label=LEGEND[3] if height == 0 else None,
+                    zorder=2,
+                )
         axes.set_yticks(range(len(rows)), [with_metric(row) for row in rows])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(0, 1)
@@ -268,27 +416,53 @@ def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict])
         handles, names = axes.get_legend_handles_labels()
         by_name = dict(zip(names, handles))
         shown = [name for name in LEGEND if name in by_name]
-        axes.legend([by_name[name] for name in shown], shown, loc='lower center', bbox_to_anchor=(0.42, 1.0), ncols=4,
-                    fontsize=12, handletextpad=0.4, columnspacing=1.2)
+        axes.legend(
+            [by_name[name] for name in shown],
+            shown,
+            loc='lower center',
+            bbox_to_anchor=(0.42, 1.0),
+            ncols=4,
+            fontsize=12,
+            handletextpad=0.4,
+            columnspacing=1.2,
+        )
         figures.save(figure, path)
 
 
 def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
-    """A panel for each task that has several points: its metric against training rows, a line for each condition."""
-    styles = {'pretrained': ('pretrained', '-', 0.15), 'from scratch': ('scratch', '-', 0.15),
-              'without the auxiliary LM': ('no_aux', '-', 0), 'n-grams': ('baseline', '--', 0)}
+    """A panel for each task that has several points: its metric against training rows, a line for
+    each condition."""
+    styles = {
+        'pretrained': ('pretrained', '-', 0.15),
+        'from scratch': ('scratch', '-', 0.15),
+        'without the auxiliary LM': ('no_aux', '-', 0),
+        'n-grams': ('baseline', '--', 0),
+    }
     rows: dict[str, set[int]] = {}
     for row in points:
         rows.setdefault(label(row), set()).add(row['rows'])
     names = [name for name, numbers in rows.items() if len(numbers) > 1] or list(rows)
     with figures.plt.rc_context(figures.STYLE):
-        figure, grid = figures.plt.subplots(1, len(names), figsize=(4.6 * len(names), 3.6), squeeze=False)
+        figure, grid = figures.plt.subplots(
+            1, len(names), figsize=(4.6 * len(names), 3.6), squeeze=False
+        )
         for axes, name in zip(grid[0], names):
             for condition, (colour, line, band) in styles.items():
                 own = [row for row in points if (label(row), row['condition']) == (name, condition)]
-                figures.draw_curve(axes, own, 'rows', band, color=figures.COLOURS[colour], linestyle=line,
-                                   marker='o', markersize=4, label=condition)
-            axes.set(title=name, xlabel='training rows (log scale)', ylabel='dev (percent)', xscale='log')
+                figures.draw_curve(
+                    axes,
+                    own,
+                    'rows',
+                    band,
+                    color=figures.COLOURS[colour],
+                    linestyle=line,
+                    marker='o',
+                    markersize=4,
+                    label=condition,
+                )
+            axes.set(
+                title=name, xlabel='training rows (log scale)', ylabel='dev (percent)', xscale='log'
+            )
             figures.log_ticks(axes.xaxis)
             axes.yaxis.set_major_formatter(figures.PERCENT)
             axes.legend()
@@ -317,40 +491,92 @@ def set_table(rows: Sequence[dict]) -> list[str]:
         if row['baseline']:
             value, name = row['baseline']
             best = f'{scores.percent(value)} ({scores.BASELINES[name]})'
-        cells.append([
-            with_metric(row), f'{row["rows"]:,}', ', '.join(map(str, seeds)), _spanned(row['pretrained']),
-            _spanned(row['scratch']), _spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '', best,
-            '' if row['paper'] is None else scores.percent(row['paper'])])
-    return table(('', 'training rows', 'seeds', 'pretrained', 'from scratch', 'difference', 'best baseline',
-                  'the paper (test)'), cells)
+        cells.append(
+            [
+                with_metric(row),
+                f'{row["rows"]:,}',
+                ', '.join(map(str, seeds)),
+                _spanned(row['pretrained']),
+                _spanned(row['scratch']),
+                _spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '',
+                best,
+                '' if row['paper'] is None else scores.percent(row['paper']),
+            ]
+        )
+    return table(
+        (
+            '',
+            'training rows',
+            'seeds',
+            'pretrained',
+            'from scratch',
+            'difference',
+            'best baseline',
+            'the paper (test)',
+        ),
+        cells,
+    )
 
 
 def lines(found: dict, known: Sequence[dict]) -> list[str]:
     """The page. found: the contents of learning_curves.json. known: the rows of baselines.json."""
     pretrained, *others = CONDITIONS.values()
     others = [name for name in others if any(row['condition'] == name for row in found['points'])]
-    header, body = ['task', 'training rows', pretrained], []
+    header = ['task', 'training rows', pretrained]
+    body = []
     for name in others:
         header += [name, 'difference']
     for task, rows in dict.fromkeys((row['task'], row['rows']) for row in found['points']):
-        of = {row['condition']: row for row in found['points'] if (row['task'], row['rows']) == (task, rows)}
+        of = {
+            row['condition']: row
+            for row in found['points']
+            if (row['task'], row['rows']) == (task, rows)
+        }
         cells = [_spanned(of.get(pretrained))]
         for name in others:
             cells.append(_spanned(of.get(name)))
             gain = of.get(name, {}).get('difference')
             cells.append(_spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '')
-        body.append([label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])])
-    trials = [[label(row), row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
-               scores.percent(row['value'])] for row in found['trials']]
+        body.append(
+            [label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])]
+        )
+    trials = [
+        [
+            label(row),
+            row['condition'],
+            f'{row["rate"]:g}',
+            f'{row["rows"]:,}',
+            row['epochs'],
+            scores.percent(row['value']),
+        ]
+        for row in found['trials']
+    ]
     searched = trials and [
-        '## Trials', '', f'Scored on up to {HELD_OUT:,} other rows of the training file; seed 0.', '',
-        *table(('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'), trials)]
+        '## Trials',
+        '',
+        f'Scored on up to {HELD_OUT:,} other rows of the training file; seed 0.',
+        '',
+        *table(
+            ('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'), trials
+        ),
+    ]
     seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
-    return ['# Learning curves', '', f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over '
-            'the items, which leave out the spread between seeds. Every point of a condition has the setting that its '
-            'own search chose. Each difference is the pretrained score minus the score to its left.', '',
-            *table((*header, 'n-grams'), body), '## Each set with its most rows', '',
-            *set_table(best_rows(found['points'], known)), *searched]
+    return [
+        '# Learning curves',
+        '',
+        f'Dev sets in percent: the median of up to {seeds} seeds, '
+        'with 95% intervals over '
+        'the items, which leave out the spread between seeds. Every point of a condition has '
+        'the setting that its '
+        'own search chose. Each difference is the pretrained score minus the score to its '
+        'left.',
+        '',
+        *table((*header, 'n-grams'), body),
+        '## Each set with its most rows',
+        '',
+        *set_table(best_rows(found['points'], known)),
+        *searched,
+    ]
 
 
 def _spanned(row, sign=''):
@@ -363,7 +589,9 @@ def _spanned(row, sign=''):
 def _define_flags():
     config_file.define('experiments', 'Runs and settings; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_bool('dry_run', False, 'Print the runs and the tokens to process, and stop.')
-    flags.DEFINE_string('draw', None, 'Only write the page and the figures of DIR/learning_curves.json again.')
+    flags.DEFINE_string(
+        'draw', None, 'Only write the page and the figures of DIR/learning_curves.json again.'
+    )
 
 
 def main() -> None:

@@ -2,8 +2,10 @@
 
 python -m experiments.plots runs/gpt1 runs/lstm --out=runs.png
 
-Loss, learning rate, held-out perplexity and throughput from each run's metrics.jsonl, finished or not.
+Loss, learning rate, held-out perplexity and throughput from each run's metrics.jsonl, finished or
+not.
 """
+
 import argparse
 import itertools
 import math
@@ -21,15 +23,26 @@ from gpt1_jax import storage
 from gpt1_jax.errors import UserError, os_line
 from gpt1_jax.runs import results
 
-PANELS = {'loss': 'training loss (nats)', 'learning_rate': 'learning rate',  # fields of metrics.jsonl
-          'valid_perplexity': 'held-out perplexity', 'tokens_per_s': 'tokens a second'}
+# Fields of metrics.jsonl
+PANELS = {
+    'loss': 'training loss (nats)',
+    'learning_rate': 'learning rate',
+    'valid_perplexity': 'held-out perplexity',
+    'tokens_per_s': 'tokens a second',
+}
 
 
-def training_curves(path: str | pathlib.Path, curves: Mapping[str, Mapping[str, Sequence[tuple]]]) -> None:
-    """Draw several runs on the same axes against updates, a panel for each of PANELS. curves: {label: `read_curves` of
-    that run}."""
-    colours = [COLOURS[name] for name in ('pretrained', 'scratch', 'race', 'sst2', 'dpr', 'train', 'cola')]
-    styles = [{'color': colour, 'linestyle': line} for line in ('-', '--', ':') for colour in colours]
+def training_curves(
+    path: str | pathlib.Path, curves: Mapping[str, Mapping[str, Sequence[tuple]]]
+) -> None:
+    """Draw several runs on the same axes against updates, a panel for each of PANELS. curves:
+    {label: `read_curves` of that run}."""
+    colours = [
+        COLOURS[name] for name in ('pretrained', 'scratch', 'race', 'sst2', 'dpr', 'train', 'cola')
+    ]
+    styles = [
+        {'color': colour, 'linestyle': line} for line in ('-', '--', ':') for colour in colours
+    ]
     styles = dict(zip(curves, itertools.cycle(styles)))
     with plt.rc_context(STYLE):
         figure, grid = plt.subplots(2, 2, figsize=(11, 7), sharex=True)
@@ -44,15 +57,23 @@ def training_curves(path: str | pathlib.Path, curves: Mapping[str, Mapping[str, 
             axes.set(xlabel='updates')
         figure.tight_layout()
         handles = [Line2D([], [], label=label, **style) for label, style in styles.items()]
-        figure.legend(handles=handles, loc='upper center', bbox_to_anchor=(0.5, 0.02), ncols=min(3, len(styles)))
+        figure.legend(
+            handles=handles,
+            loc='upper center',
+            bbox_to_anchor=(0.5, 0.02),
+            ncols=min(3, len(styles)),
+        )
         save(figure, path)
 
 
 def _panel(axes, field, drawn, styles):
-    """One field of metrics.jsonl. drawn: {label: [(step, value), ...]}, of the runs that have it."""
+    """One field of metrics.jsonl. drawn: {label: [(step, value), ...]}, of the runs that have
+    it."""
     if not drawn:
         axes.set_yticks([])
-        axes.annotate('none in these runs', (0.5, 0.5), xycoords='axes fraction', ha='center', color='#808080')
+        axes.annotate(
+            'none in these runs', (0.5, 0.5), xycoords='axes fraction', ha='center', color='#808080'
+        )
         return
     marker = 'o' if field == 'valid_perplexity' else ''
     for label, points in drawn.items():
@@ -60,7 +81,9 @@ def _panel(axes, field, drawn, styles):
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:,.8g}'))
     values = [value for points in drawn.values() for _, value in points if value > 0]
     # Throughput too where a run on a CPU is beside one on an accelerator.
-    if values and (field == 'valid_perplexity' or field == 'tokens_per_s' and max(values) > 20 * min(values)):
+    if values and (
+        field == 'valid_perplexity' or field == 'tokens_per_s' and max(values) > 20 * min(values)
+    ):
         axes.set_yscale('log')
         log_ticks(axes.yaxis)
     elif field != 'loss':
@@ -68,19 +91,31 @@ def _panel(axes, field, drawn, styles):
 
 
 def read_curves(run: pathlib.Path) -> dict[str, list[tuple]]:
-    """{field: [(step, value), ...]} of PANELS from a run's metrics.jsonl: one point a step, the last that was written,
-    without values that are not finite numbers. UserError where there are no rows."""
+    """{field: [(step, value), ...]} of PANELS from a run's metrics.jsonl: one point a step, the
+    last that was written, without values that are not finite numbers. UserError where there are no
+    rows."""
     path = run / 'metrics.jsonl'
     rows = results.read(path, results.OF_A_STEP)
     if not rows:
         raise UserError(f'{path}: no rows: not a run, or one that has logged nothing yet')
-    return {field: sorted({row['step']: row[field] for row in rows if isinstance(row.get(field), (int, float))
-                           and math.isfinite(row[field])}.items()) for field in PANELS}
+    return {
+        field: sorted(
+            {
+                row['step']: row[field]
+                for row in rows
+                if isinstance(row.get(field), (int, float)) and math.isfinite(row[field])
+            }.items()
+        )
+        for field in PANELS
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog='python -m experiments.plots', description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog='python -m experiments.plots',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument('runs', nargs='+', metavar='RUN', help='a work directory')
     parser.add_argument('--out', default='runs.png', help='the PNG file (default: runs.png)')
     chosen = parser.parse_args(arguments)

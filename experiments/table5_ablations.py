@@ -1,7 +1,9 @@
 """Section 5, Table 5: without pretraining, without the auxiliary objective, with an LSTM.
 
-The models with and without pretraining also run at every setting of config.grid; each one's best is a row of its own.
+The models with and without pretraining also run at every setting of config.grid; each one's best is
+a row of its own.
 """
+
 import itertools
 import pathlib
 import statistics
@@ -17,44 +19,86 @@ from gpt1_jax import rules
 GRID = ('full', 'no_pretraining')  # the conditions that run at every setting of the grid
 ROWS = tuple(paper.TABLE5)
 TASKS = tuple(dict.fromkeys(score.task for several in paper.COLUMNS.values() for score in several))
-DETAIL = ('row', 'column', 'ours', '95% interval', 'range of seeds', 'seeds', 'n', 'split', 'parameters',
-          'best on dev (optimistic)')
+DETAIL = (
+    'row',
+    'column',
+    'ours',
+    '95% interval',
+    'range of seeds',
+    'seeds',
+    'n',
+    'split',
+    'parameters',
+    'best on dev (optimistic)',
+)
 
 Columns = Mapping[str, tuple]  # of paper.COLUMNS, those of which there is any result
 
 
 def specs(config: ConfigDict, settings: bool = True) -> list[Run]:
-    """The runs of the table's rows, then those of the grid. settings: whether the latter are wanted."""
-    found = [run for condition in ROWS for task in TASKS for run in run_list.finetune_runs(config, task, condition)]
+    """The runs of the table's rows, then those of the grid. settings: whether the latter are
+    wanted."""
+    found = [
+        run
+        for condition in ROWS
+        for task in TASKS
+        for run in run_list.finetune_runs(config, task, condition)
+    ]
     return found + [run for task in TASKS * settings for run in grid_specs(config, task)]
 
 
 def grid_specs(config: ConfigDict, task: str) -> list[Run]:
-    return [run for setting, values in grid(config).items() for condition in GRID
-            for run in run_list.finetune_runs(config, task, f'{condition}@{setting}', values, config.grid_seeds)]
+    return [
+        run
+        for setting, values in grid(config).items()
+        for condition in GRID
+        for run in run_list.finetune_runs(
+            config, task, f'{condition}@{setting}', values, config.grid_seeds
+        )
+    ]
 
 
 def grid(config: ConfigDict) -> dict[str, dict]:
-    """{'peak_rate=0.001,epochs=3': {'optimizer.peak_rate': 0.001, 'train.epochs': 3}}: every setting of config.grid."""
+    """{'peak_rate=0.001,epochs=3': {'optimizer.peak_rate': 0.001, 'train.epochs': 3}}: every
+    setting of config.grid."""
     fields = rules.flatten(config.grid.to_dict())
     settings = {}
     for values in itertools.product(*fields.values()) if fields else ():
         setting = dict(zip(fields, values))
-        settings[','.join(f'{field.split(".")[-1]}={value:g}' for field, value in setting.items())] = setting
+        settings[
+            ','.join(f'{field.split(".")[-1]}={value:g}' for field, value in setting.items())
+        ] = setting
     return settings
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    columns = {name: several for name, several in paper.COLUMNS.items()
-               if any(scores.column(runs, several, row) for row in ROWS)}
+    columns = {
+        name: several
+        for name, several in paper.COLUMNS.items()
+        if any(scores.column(runs, several, row) for row in ROWS)
+    }
     if not columns:
-        return ['# Table 5: ablations', '', *bullets([*scores.state(runs), 'no column has any result']), '']
+        return [
+            '# Table 5: ablations',
+            '',
+            *bullets([*scores.state(runs), 'no column has any result']),
+            '',
+        ]
     best = {condition: best_setting(config, runs, condition, columns) for condition in GRID}
-    body, detail = [], []
+    body = []
+    detail = []
     for condition in ROWS:
-        body += [_ours(runs, condition, columns, f'{paper.NAMES[condition]}, ours'),
-                 [f'{paper.NAMES[condition]}, paper (test)', *_mean_first(
-                     [paper.TABLE5[condition][name] for name in columns], statistics.fmean, '{:.1f}'.format)]]
+        body += [
+            _ours(runs, condition, columns, f'{paper.NAMES[condition]}, ours'),
+            [
+                f'{paper.NAMES[condition]}, paper (test)',
+                *_mean_first(
+                    [paper.TABLE5[condition][name] for name in columns],
+                    statistics.fmean,
+                    '{:.1f}'.format,
+                ),
+            ],
+        ]
         detail += _details(runs, condition, columns)
         if best.get(condition):
             at = f'{condition}@{best[condition]}'
@@ -63,25 +107,43 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
             detail += _details(runs, at, columns)
     header = ('', 'Avg', *columns)
     return [
-        '# Table 5: ablations', '', 'Ours: split dev, parameters "final" (the last step of the fixed schedule). The '
-        "paper's rows are on the test sets.", '', *table(header, body + _baselines(config, columns, runs)),
-        '## Differences', '', *table(header, _differences(runs, columns, best)),
-        '## Every score', '', *table(DETAIL, detail), scores.READING, '',
-        *bullets([*notes(config, runs, columns, best), *scores.state(runs)])]
+        '# Table 5: ablations',
+        '',
+        'Ours: split dev, parameters "final" (the last step of the '
+        'fixed schedule). The '
+        "paper's rows are on the test sets.",
+        '',
+        *table(header, body + _baselines(config, columns, runs)),
+        '## Differences',
+        '',
+        *table(header, _differences(runs, columns, best)),
+        '## Every score',
+        '',
+        *table(DETAIL, detail),
+        scores.READING,
+        '',
+        *bullets([*notes(config, runs, columns, best), *scores.state(runs)]),
+    ]
 
 
-def best_setting(config: ConfigDict, runs: Sequence[Run], condition: str, columns: Columns) -> str | None:
-    """The setting of the grid with the highest average over the columns; None unless two or more have all of them."""
+def best_setting(
+    config: ConfigDict, runs: Sequence[Run], condition: str, columns: Columns
+) -> str | None:
+    """The setting of the grid with the highest average over the columns; None unless two or more
+    have all of them."""
     averages = {}
     for setting in grid(config):
-        found = [scores.column(runs, several, f'{condition}@{setting}') for several in columns.values()]
+        found = [
+            scores.column(runs, several, f'{condition}@{setting}') for several in columns.values()
+        ]
         if all(found):
             averages[setting] = bootstrap.mean(found).value
     return max(averages, key=averages.get) if len(averages) > 1 else None
 
 
 def _mean_first(found, mean, text, gaps=itertools.repeat(scores.NA)):
-    """Cells of the mean, where all are there, then of each; `gaps` in place of those that are not."""
+    """Cells of the mean, where all are there, then of each; `gaps` in place of those that are
+    not."""
     average = None if any(each is None for each in found) else mean(found)
     return [gap if each is None else text(each) for each, gap in zip((average, *found), gaps)]
 
@@ -89,15 +151,25 @@ def _mean_first(found, mean, text, gaps=itertools.repeat(scores.NA)):
 def _ours(runs, condition, columns, label):
     """[label, Avg if every column is there, columns...]."""
     found = [scores.column(runs, several, condition) for several in columns.values()]
-    gaps = [scores.NA, *(scores.absent(runs, several[0].task, condition) for several in columns.values())]
-    return [label, *_mean_first(found, bootstrap.mean, lambda each: scores.percent(each.value), gaps)]
+    gaps = [
+        scores.NA,
+        *(scores.absent(runs, several[0].task, condition) for several in columns.values()),
+    ]
+    return [
+        label,
+        *_mean_first(found, bootstrap.mean, lambda each: scores.percent(each.value), gaps),
+    ]
 
 
 def _baselines(config, columns, runs):
-    """A row for each baseline of OUT/baselines.json: [label, Avg if every column has one, columns...]."""
+    """A row for each baseline of OUT/baselines.json: [label, Avg if every column has one,
+    columns...]."""
     rows = scores.baselines(pathlib.Path(config.out) / scores.BASELINES_FILE)
-    of = {score: scores.baseline_rows(rows, score, found=scores.find(runs, score))
-          for several in columns.values() for score in several}
+    of = {
+        score: scores.baseline_rows(rows, score, found=scores.find(runs, score))
+        for several in columns.values()
+        for score in several
+    }
     text = []
     for name, label in scores.BASELINES.items():
         values = []
@@ -111,19 +183,28 @@ def _baselines(config, columns, runs):
 
 
 def _differences(runs, columns, best):
-    """Rows of 'full' minus each other condition, ours and the paper's, then both ends of the grid at their best."""
+    """Rows of 'full' minus each other condition, ours and the paper's, then both ends of the grid
+    at their best."""
+
     def ours(label, a, b):
         found = [scores.difference(runs, several, a, b) for several in columns.values()]
         return [label, *_mean_first(found, bootstrap.mean, scores.signed)]
+
     rows = []
     for condition in ROWS[1:]:
         label = f'full − {paper.NAMES[condition]}'
         theirs = [paper.difference('full', condition, name) for name in columns]
-        rows += [ours(f'{label}, ours', 'full', condition),
-                 [f'{label}, paper (test)', *_mean_first(theirs, statistics.fmean, '{:+.1f}'.format)]]
+        rows += [
+            ours(f'{label}, ours', 'full', condition),
+            [f'{label}, paper (test)', *_mean_first(theirs, statistics.fmean, '{:+.1f}'.format)],
+        ]
     if all(best.values()):
-        rows.append(ours('full − no pretraining, ours, each at its best of the grid',
-                         *(f'{condition}@{best[condition]}' for condition in GRID)))
+        rows.append(
+            ours(
+                'full − no pretraining, ours, each at its best of the grid',
+                *(f'{condition}@{best[condition]}' for condition in GRID),
+            )
+        )
     return rows
 
 
@@ -133,31 +214,65 @@ def _details(runs, condition, columns):
     label = paper.NAMES[name] + (f' at {setting}' if setting else '')
     rows = []
     for score in itertools.chain(*columns.values()):
-        found, best = (scores.find(runs, score, condition, selection) for selection in ('final', 'best'))
+        found, best = (
+            scores.find(runs, score, condition, selection) for selection in ('final', 'best')
+        )
         if found:
-            rows.append([label, f'{score.label} ({score.metric})', *scores.measured(found), score.split, 'final',
-                         scores.percent(best.value) if best else ''])
+            rows.append(
+                [
+                    label,
+                    f'{score.label} ({score.metric})',
+                    *scores.measured(found),
+                    score.split,
+                    'final',
+                    scores.percent(best.value) if best else '',
+                ]
+            )
     return rows
 
 
-def notes(config: ConfigDict, runs: Sequence[Run], columns: Columns,
-          best: Mapping[str, str | None]) -> list[str]:
-    averages = ', '.join(f'{value} ({paper.NAMES[row]})' for row, value in paper.TABLE5_AVERAGE.items())
-    found = ['Avg is the plain mean of the columns; MNLI is the mean of matched and mismatched. The paper prints '
-             f'{averages}.']
+def notes(
+    config: ConfigDict, runs: Sequence[Run], columns: Columns, best: Mapping[str, str | None]
+) -> list[str]:
+    averages = ', '.join(
+        f'{value} ({paper.NAMES[row]})' for row, value in paper.TABLE5_AVERAGE.items()
+    )
+    found = [
+        'Avg is the plain mean of the columns; MNLI is the mean of matched and mismatched. '
+        'The paper prints '
+        f'{averages}.'
+    ]
     absent = [name for name in paper.COLUMNS if name not in columns]
     if absent:
-        found.append(f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over the other '
-                     f'{len(columns)} columns.')
-    missing = [score.label for score in itertools.chain(*columns.values()) if scores.find(runs, score) is None]
+        found.append(
+            f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over '
+            'the other '
+            f'{len(columns)} columns.'
+        )
+    missing = [
+        score.label
+        for score in itertools.chain(*columns.values())
+        if scores.find(runs, score) is None
+    ]
     if missing:
-        found.append(f'Missing within a column: {", ".join(missing)}; ours is the mean of the rest of that column, the '
-                     "paper's is as printed.")
+        found.append(
+            f'Missing within a column: {", ".join(missing)}; ours is the mean of the '
+            'rest of that column, the '
+            "paper's is as printed."
+        )
     found += scores.no_lstm(config)
     if any(best.values()):
         chosen = ', '.join(f'{paper.NAMES[row]} at {best[row] or scores.NA}' for row in GRID)
-        seeds = f' Seeds of its runs: {", ".join(map(str, config.grid_seeds))}.' if config.grid_seeds else ''
-        found.append(f'The grid, the same with and without pretraining: {"; ".join(grid(config))}. The best is the one '
-                     f'setting with the highest Avg on dev: {chosen}. As dev chose it, it is optimistic.{seeds}')
+        seeds = (
+            f' Seeds of its runs: {", ".join(map(str, config.grid_seeds))}.'
+            if config.grid_seeds
+            else ''
+        )
+        found.append(
+            'The grid, the same with and without pretraining: '
+            f'{"; ".join(grid(config))}. The best is the one '
+            f'setting with the highest Avg on dev: {chosen}. As dev chose it, it is '
+            f'optimistic.{seeds}'
+        )
     found.append('Without pretraining the auxiliary objective stays on; the paper does not say.')
     return found + scores.settings(config, runs)

@@ -1,12 +1,15 @@
-"""Sections 4.2 and 5: Tables 2 to 5, both panels of Figure 2, BLiMP and the claims, from one list of runs.
+"""Sections 4.2 and 5: Tables 2 to 5, both panels of Figure 2, BLiMP and the claims, from one list
+of runs.
 
-python -m experiments.tables --config=configs/experiments.py --config.pretrained=runs/gpt1 --config.lstm=runs/lstm \\
+python -m experiments.tables --config=configs/experiments.py --config.pretrained=runs/gpt1 \\
+    --config.lstm=runs/lstm \\
     --config.data=DATA --config.out=runs/paper [--only=table2] [--only=claims] [--dry_run]
 
-Writes OUT/NAME.md, and OUT/NAME.png of a figure, for each NAME of --only, by default all. Runs that several of them
-need are done once. RACE is one model, trained on middle and high school questions together; its last row is over all
-questions.
+Writes OUT/NAME.md, and OUT/NAME.png of a figure, for each NAME of --only, by default all. Runs that
+several of them need are done once. RACE is one model, trained on middle and high school questions
+together; its last row is over all questions.
 """
+
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +17,14 @@ from typing import NamedTuple
 from absl import flags
 from ml_collections import ConfigDict
 
-from experiments import claims, figure2_layers, figure2_zero_shot, figure_blimp, gains, table5_ablations
+from experiments import (
+    claims,
+    figure2_layers,
+    figure2_zero_shot,
+    figure_blimp,
+    gains,
+    table5_ablations,
+)
 from experiments.lib import bootstrap, paper, run_list, runner, scores
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import Score
@@ -23,12 +33,26 @@ from gpt1_jax import cli
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 
-HEADER = ('task', 'metric', 'paper (test)', 'ours', 'best baseline', '95% interval', 'range of seeds', 'seeds', 'n',
-          'split', 'parameters', 'best on dev (optimistic)')
+HEADER = (
+    'task',
+    'metric',
+    'paper (test)',
+    'ours',
+    'best baseline',
+    '95% interval',
+    'range of seeds',
+    'seeds',
+    'n',
+    'split',
+    'parameters',
+    'best on dev (optimistic)',
+)
 
 
 class Table(NamedTuple):
-    """Table 2, 3 or 4. glue: whether the GLUE score is its last row, which has more tasks than the other rows."""
+    """Table 2, 3 or 4. glue: whether the GLUE score is its last row, which has more tasks than the
+    other rows."""
+
     title: str
     scores: Sequence[Score]
     glue: bool = False
@@ -45,8 +69,14 @@ class Table(NamedTuple):
             row, about = glue_line(runs)
             rows.append(row)
             notes += [about] if about else []
-        return [f'# {self.title}', '', *table(HEADER, rows), scores.READING, '',
-                *bullets([*notes, *scores.state(runs), *scores.settings(config, runs)])]
+        return [
+            f'# {self.title}',
+            '',
+            *table(HEADER, rows),
+            scores.READING,
+            '',
+            *bullets([*notes, *scores.state(runs), *scores.settings(config, runs)]),
+        ]
 
 
 def line(config: ConfigDict, runs: Sequence[Run], score: Score) -> list[str]:
@@ -57,39 +87,75 @@ def line(config: ConfigDict, runs: Sequence[Run], score: Score) -> list[str]:
         return [*label, scores.absent(runs, score.task), baseline, *[''] * 7]
     best = scores.find(runs, score, selection='best') if selection == 'final' else None
     value, *measured = scores.measured(found)
-    return [*label, value, baseline, *measured, split, selection, scores.percent(best.value) if best else '']
+    return [
+        *label,
+        value,
+        baseline,
+        *measured,
+        split,
+        selection,
+        scores.percent(best.value) if best else '',
+    ]
 
 
 def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
-    found = {score: scores.find(runs, score) for several in paper.GLUE.values() for score in several}
+    found = {
+        score: scores.find(runs, score) for several in paper.GLUE.values() for score in several
+    }
     ours, theirs, missing = paper.shared_glue(found)
     if not ours:
         return ['GLUE', 'mean', scores.number(paper.GLUE_SCORE), scores.NA, *[''] * 8], ''
     mean = paper.glue_score(ours, bootstrap.mean)
-    rows = {(score.task, score.split): each.n for score, each in found.items() if each}  # two metrics share theirs
+    # Two metrics share theirs
+    rows = {(score.task, score.split): each.n for score, each in found.items() if each}
     n = sum(rows.values())
     best = {score: scores.find(runs, score, selection='best') for score in found if found[score]}
     optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
-    about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
+    about = (
+        "GLUE: the mean over nine tasks, of each task's metrics (MRPC, STS-B, QQP) "
+        'or sets (MNLI) first.'
+    )
     if missing:
-        about += (f' Missing here: {", ".join(missing)}; so both columns are averages over the rest, {len(ours)} tasks '
-                  f'(the paper\'s score over all nine is {paper.GLUE_SCORE}).')
-    return ['GLUE', 'mean', scores.number(paper.glue_score(theirs)), scores.percent(mean.value), '',
-            scores.interval(mean), '', '', f'{n:,}', 'dev', 'final', scores.percent(optimistic.value)], about
+        about += (
+            f' Missing here: {", ".join(missing)}; so both columns are averages over the '
+            f'rest, {len(ours)} tasks '
+            f"(the paper's score over all nine is {paper.GLUE_SCORE})."
+        )
+    return [
+        'GLUE',
+        'mean',
+        scores.number(paper.glue_score(theirs)),
+        scores.percent(mean.value),
+        '',
+        scores.interval(mean),
+        '',
+        '',
+        f'{n:,}',
+        'dev',
+        'final',
+        scores.percent(optimistic.value),
+    ], about
 
 
-# Each has specs(config), its runs; lines(config, these runs with their results), Markdown; and a figure draw(config,
-# runs, path), a PNG file if there is anything to draw.
-PARTS = {'gains': gains, 'claims': claims,
-         'table2': Table('Table 2: natural language inference', paper.TABLE2),
-         'table3': Table('Table 3: question answering and commonsense reasoning', paper.TABLE3),
-         'table4': Table('Table 4: semantic similarity and classification', paper.TABLE4, glue=True),
-         'table5': table5_ablations, 'figure2_layers': figure2_layers, 'figure2_zero_shot': figure2_zero_shot,
-         'figure_blimp': figure_blimp}
+# Each has specs(config), its runs; lines(config, these runs with their results), Markdown; and a
+# figure draw(config, runs, path), a PNG file if there is anything to draw.
+PARTS = {
+    'gains': gains,
+    'claims': claims,
+    'table2': Table('Table 2: natural language inference', paper.TABLE2),
+    'table3': Table('Table 3: question answering and commonsense reasoning', paper.TABLE3),
+    'table4': Table('Table 4: semantic similarity and classification', paper.TABLE4, glue=True),
+    'table5': table5_ablations,
+    'figure2_layers': figure2_layers,
+    'figure2_zero_shot': figure2_zero_shot,
+    'figure_blimp': figure_blimp,
+}
 
 
-def run(config: ConfigDict, only: Sequence[str] = tuple(PARTS), dry_run: bool = False) -> dict[str, list[str]]:
+def run(
+    config: ConfigDict, only: Sequence[str] = tuple(PARTS), dry_run: bool = False
+) -> dict[str, list[str]]:
     """Do the runs of some parts and write their files; returns {part: its lines}, {} in a dry run.
 
     UserError, after all that can be written is, where runs failed or none has its data.
@@ -98,7 +164,8 @@ def run(config: ConfigDict, only: Sequence[str] = tuple(PARTS), dry_run: bool = 
     planned = {name: PARTS[name].specs(config) for name in only}
     every = {run.name: run for several in planned.values() for run in several}
     runs = runner.carry_out(config, list(every.values()), dry_run)
-    written, problems = {}, []
+    written = {}
+    problems = []
     for name in () if dry_run else only:
         own = {run.name for run in planned[name]}
         try:
@@ -130,7 +197,9 @@ def write(config: ConfigDict, name: str, runs: Sequence[Run]) -> list[str]:
 def _define_flags():
     config_file.define('experiments', 'Runs and settings; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_multi_enum('only', list(PARTS), list(PARTS), 'Only this table or figure.')
-    flags.DEFINE_bool('dry_run', False, 'Print the list of runs and the tokens to process, and stop.')
+    flags.DEFINE_bool(
+        'dry_run', False, 'Print the list of runs and the tokens to process, and stop.'
+    )
 
 
 def main() -> None:

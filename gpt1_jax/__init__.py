@@ -1,9 +1,11 @@
 """GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018.
 
-README.md lists the files of each section. In a program or a notebook: gpt1_jax.load(DIRECTORY), see api.py.
+README.md lists the files of each section. In a program or a notebook: gpt1_jax.load(DIRECTORY), see
+api.py.
 
 Other modules are imported at their first use, so that reading data never loads jax.
 """
+
 import importlib.machinery
 import importlib.util
 import os
@@ -14,10 +16,13 @@ __version__ = '0.1.0'
 
 
 def _configs_of_the_clone():
-    """Make the folder configs/ of a clone importable as gpt1_jax.configs, its name in the wheel, which holds it."""
+    """Make the folder configs/ of a clone importable as gpt1_jax.configs, its name in the wheel,
+    which holds it."""
     package = os.path.dirname(os.path.abspath(__file__))
     folder = os.path.join(os.path.dirname(package), 'configs')
-    if os.path.isdir(os.path.join(package, 'configs')) or not os.path.isfile(os.path.join(folder, 'pretrain.py')):
+    if os.path.isdir(os.path.join(package, 'configs')) or not os.path.isfile(
+        os.path.join(folder, 'pretrain.py')
+    ):
         return
     spec = importlib.machinery.ModuleSpec(f'{__name__}.configs', None, is_package=True)
     spec.submodule_search_locations = [folder]
@@ -27,7 +32,8 @@ def _configs_of_the_clone():
 _configs_of_the_clone()
 
 
-_PUBLIC = {'load': 'api', 'Trained': 'api', 'UserError': 'errors'}  # name: module, imported at the first use
+# Name: module, imported at the first use
+_PUBLIC = {'load': 'api', 'Trained': 'api', 'UserError': 'errors'}
 __all__ = [*_PUBLIC]  # which help(gpt1_jax) prints
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from gpt1_jax.api import load as load
     from gpt1_jax.errors import UserError as UserError
 else:
+
     def __getattr__(name):
         if name not in _PUBLIC:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

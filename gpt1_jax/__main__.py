@@ -1,9 +1,10 @@
 """The command gpt1, or python -m gpt1_jax: lists the programs, and runs one of them.
 
-    gpt1
-    gpt1 pretrain --config=pretrain --workdir=runs/gpt1 --config.data.corpus='books/*.txt'
-    python -m gpt1_jax generate --init_from=runs/gpt1 --prompt='Once upon a time'
+gpt1
+gpt1 pretrain --config=pretrain --workdir=runs/gpt1 --config.data.corpus='books/*.txt'
+python -m gpt1_jax generate --init_from=runs/gpt1 --prompt='Once upon a time'
 """
+
 import ast
 import os
 import pathlib
@@ -15,17 +16,28 @@ from gpt1_jax import startup
 from gpt1_jax.errors import did_you_mean
 
 PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
-    'prepare': 'prepare', 'pretrain': 'pretrain', 'finetune': 'finetune', 'predict': 'predict',
-    'zero_shot': 'zero_shot', 'perplexity': 'perplexity', 'generate': 'generate',
-    'lm_eval': 'evaluation.lm_eval', 'metrics': 'evaluation.score_predictions',
-    'verify': 'verify', 'hugging_face': 'weights.hugging_face'}
+    'prepare': 'prepare',
+    'pretrain': 'pretrain',
+    'finetune': 'finetune',
+    'predict': 'predict',
+    'zero_shot': 'zero_shot',
+    'perplexity': 'perplexity',
+    'generate': 'generate',
+    'lm_eval': 'evaluation.lm_eval',
+    'metrics': 'evaluation.score_predictions',
+    'verify': 'verify',
+    'hugging_face': 'weights.hugging_face',
+}
 
 
 def main() -> None:
-    """Run the program that the first argument names. Exit status 2 and one line for an unknown name."""
+    """Run the program that the first argument names. Exit status 2 and one line for an unknown
+    name."""
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('--help', '-h', 'help', '--helpfull'):
-        from gpt1_jax.cli import terminal  # here, as a program's signals are set before any import of a library
+        # Here, as a program's signals are set before any import of a library
+        from gpt1_jax.cli import terminal
+
         terminal.guard(ends=True)  # `gpt1 | head`
         print(usage())
         return
@@ -40,7 +52,8 @@ def main() -> None:
         sys.exit(2)
     startup.before_imports(program)
     sys.argv[:] = [f'gpt1 {name}', *arguments]
-    sys.path.insert(0, os.getcwd())  # as python -m does: a config of one's own may import its neighbours
+    # As python -m does: a config of one's own may import its neighbours
+    sys.path.insert(0, os.getcwd())
     runpy.run_module(f'gpt1_jax.{module}', run_name='__main__', alter_sys=True)
 
 
@@ -48,10 +61,17 @@ def usage() -> str:
     """The programs, a line each: the first line of its docstring."""
     width = max(map(len, PROGRAMS))
     lines = [f'  {command:{width}}  {summary(module)}' for command, module in PROGRAMS.items()]
-    return '\n'.join(['GPT-1 in JAX. A program and its options:', '', *lines, '',
-                      'gpt1 PROGRAM --help shows its page, its options and the fields of its config.',
-                      'Configs: --config=pretrain or --config=finetune:rte comes with the package, '
-                      '--config=my.py is a file of your own.'])
+    return '\n'.join(
+        [
+            'GPT-1 in JAX. A program and its options:',
+            '',
+            *lines,
+            '',
+            'gpt1 PROGRAM --help shows its page, its options and the fields of its config.',
+            'Configs: --config=pretrain or --config=finetune:rte comes with the package, '
+            '--config=my.py is a file of your own.',
+        ]
+    )
 
 
 def summary(module: str) -> str:

@@ -7,9 +7,10 @@ Trained(path='runs/gpt1', kind='pretrain', step=60)
 >>> gpt1.generate('The cat', tokens=5, temperature=0)
 ['sat on a mat.']
 
-A mistake raises gpt1_jax.UserError, whose message is one line, also in a notebook. Each method names the file whose
-functions take the same model, params and tokenizer and have more options.
+A mistake raises gpt1_jax.UserError, whose message is one line, also in a notebook. Each method
+names the file whose functions take the same model, params and tokenizer and have more options.
 """
+
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -37,12 +38,14 @@ class Scored(NamedTuple):
 
     A piece that ends a word ends in a space.
     """
+
     pieces: list[str]
     log_probabilities: np.ndarray
 
 
 class Attention(NamedTuple):
     """The text of L tokens, and their maps float32[N, H, L, L]: see evaluation/states.py."""
+
     pieces: list[str]
     maps: np.ndarray
 
@@ -51,13 +54,16 @@ class Attention(NamedTuple):
 class Trained:
     """A run at one saved step, as `load` returns it.
 
-    kind: 'pretrain' or 'finetune'. config: the run's config.json. model: a backbone (gpt.GPT or lstm.LSTM), for a
-    fine-tuned run a heads.TaskModel; model.apply({'params': params}, ...) runs it. mesh: the devices of params. fitted:
-    for a fine-tuned run, the argument of fine_tuned.predict.
+    kind: 'pretrain' or 'finetune'. config: the run's config.json. model: a backbone (gpt.GPT or
+    lstm.LSTM), for a fine-tuned run a heads.TaskModel; model.apply({'params': params}, ...) runs
+    it. mesh: the devices of params. fitted: for a fine-tuned run, the argument of
+    fine_tuned.predict.
 
-    Rows, in `embed`, `attention` and `classify`, are texts. For a fine-tuned run they are its task's inputs: a text; a
-    pair of texts, such as premise and hypothesis; or for multiple choice {'texts': [...], 'choices': [...]}.
+    Rows, in `embed`, `attention` and `classify`, are texts. For a fine-tuned run they are its
+    task's inputs: a text; a pair of texts, such as premise and hypothesis; or for multiple choice
+    {'texts': [...], 'choices': [...]}.
     """
+
     path: str
     kind: str
     step: int
@@ -81,18 +87,21 @@ class Trained:
         return self.tokenizer.encode(text)
 
     def embed(self, rows: Sequence) -> np.ndarray:
-        """float32[n, D]: the last block's hidden state at the last token of each text. (evaluation/states.py)
+        """float32[n, D]: the last block's hidden state at the last token of each text.
+        (evaluation/states.py)
 
-        A text longer than the context is truncated from the left. For a fine-tuned run this is the classifier's input:
-        the state at the extract token, for similarity the sum over both orders, for multiple choice [n, K, D], with
-        zeros for choices that a row does not have.
+        A text longer than the context is truncated from the left. For a fine-tuned run this is the
+        classifier's input: the state at the extract token, for similarity the sum over both orders,
+        for multiple choice [n, K, D], with zeros for choices that a row does not have.
 
         >>> gpt1.embed(['The cat sat on a mat.', 'The cat']).shape
         (2, 16)
         """
         sequences = self._sequences(rows)
         backbone, params = self._backbone()
-        found = states.mean_states(backbone, params, self.mesh, [(ids, 1) for row in sequences for ids in row])
+        found = states.mean_states(
+            backbone, params, self.mesh, [(ids, 1) for row in sequences for ids in row]
+        )
         K = np.array([len(row) for row in sequences])
         by_row = np.zeros((len(K), K.max(), found.shape[1]), np.float32)
         by_row[np.arange(K.max()) < K[:, None]] = found
@@ -101,30 +110,50 @@ class Trained:
         return by_row.sum(axis=1)
 
     def score(self, text: str) -> Scored:
-        """The log-probability of each token of a text given those before it, under a pretrained model.
+        """The log-probability of each token of a text given those before it, under a pretrained
+        model.
 
-        A text longer than the context is scored in disjoint windows. (evaluation/log_probs.py; perplexity.py for files)
+        A text longer than the context is scored in disjoint windows. (evaluation/log_probs.py;
+        perplexity.py for files)
 
         >>> pieces, logs = gpt1.score('The cat sat on a mat.')
         >>> pieces
         ['the ', 'cat ', 'sat ', 'on ', 'a ', 'mat ', '. ']
-        >>> logs.shape, bool(logs.sum() > gpt1.score('The mat sat on a cat.').log_probabilities.sum() + 5)
-        ((6,), True)
+        >>> logs.shape
+        (6,)
+        >>> worse = gpt1.score('The mat sat on a cat.').log_probabilities
+        >>> bool(logs.sum() > worse.sum() + 5)
+        True
         """
         ids = np.array(self._pretrained().encode(text), np.int32)
         if len(ids) < 2:
-            raise UserError(f'the text has {len(ids)} token(s), needs at least two: one to score and one before it')
-        logs = log_probs.by_token(self.model, self.params, self.mesh, ids, tokens_per_batch=min(4096, len(ids)))
+            raise UserError(
+                f'the text has {len(ids)} token(s), needs at least two: one to score '
+                'and one before it'
+            )
+        logs = log_probs.by_token(
+            self.model, self.params, self.mesh, ids, tokens_per_batch=min(4096, len(ids))
+        )
         return Scored(self._pieces(ids), logs)
 
-    def generate(self, prompt: str, tokens: int = 100, samples: int = 1, stop: str | Sequence[str] | None = (),
-                 temperature: float = Sampling.temperature, top_k: int = Sampling.top_k, top_p: float = Sampling.top_p,
-                 seed: int = Sampling.seed) -> list[str]:
-        """`samples` continuations of a prompt by a pretrained model, in the vocabulary's lower case.
+    def generate(
+        self,
+        prompt: str,
+        tokens: int = 100,
+        samples: int = 1,
+        stop: str | Sequence[str] | None = (),
+        temperature: float = Sampling.temperature,
+        top_k: int = Sampling.top_k,
+        top_p: float = Sampling.top_p,
+        seed: int = Sampling.seed,
+    ) -> list[str]:
+        """`samples` continuations of a prompt by a pretrained model, in the vocabulary's lower
+        case.
 
-        Spaces are as people write them; text_generation.generate gives ids, and text as the vocabulary writes it.
-        temperature, top_k, top_p, seed: see evaluation/decoding.Sampling. Equal arguments give equal texts.
-        (evaluation/text_generation.py)
+        Spaces are as people write them; text_generation.generate gives ids, and text as the
+        vocabulary writes it.
+        temperature, top_k, top_p, seed: see evaluation/decoding.Sampling. Equal arguments give
+        equal texts. (evaluation/text_generation.py)
 
         >>> gpt1.generate('The cat', samples=2, stop=['mat'], top_k=1)
         ['sat on a', 'sat on a']
@@ -132,13 +161,25 @@ class Trained:
         ids = self._pretrained().encode(prompt)
         rules.require({'samples': (samples, rules.integer(1))})
         how = Sampling(temperature, top_k, top_p, seed)
-        found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids] * int(samples),
-                                         tokens, how, stop)
-        start = self.tokenizer.decode(ids)  # its quotation marks decide which of the continuation's close
-        return [continued(start, each.text)[len(readable(start)):].removeprefix(' ') for each in found]
+        found = text_generation.generate(
+            self.model,
+            self.params,
+            self.mesh,
+            self.tokenizer,
+            [ids] * int(samples),
+            tokens,
+            how,
+            stop,
+        )
+        # Its quotation marks decide which of the continuation's close
+        start = self.tokenizer.decode(ids)
+        return [
+            continued(start, each.text)[len(readable(start)) :].removeprefix(' ') for each in found
+        ]
 
     def classify(self, rows: Sequence) -> list[dict]:
-        """The label or score of each row, with probabilities, by a fine-tuned run. (evaluation/fine_tuned.py)
+        """The label or score of each row, with probabilities, by a fine-tuned run.
+        (evaluation/fine_tuned.py)
 
         >>> tuned = gpt1_jax.load('runs/tuned')
         >>> tuned.classify(['The cat sat on a mat.'])
@@ -151,8 +192,8 @@ class Trained:
     def attention(self, row: Any) -> Attention:
         """The attention probabilities of each head of each layer over a text or a row.
 
-        Of a row's several sequences (two orders, or choices) the first is used; a text longer than the context is
-        truncated from the left. (evaluation/states.py)
+        Of a row's several sequences (two orders, or choices) the first is used; a text longer than
+        the context is truncated from the left. (evaluation/states.py)
 
         >>> pieces, maps = gpt1.attention('The cat sat.')
         >>> pieces, maps.shape
@@ -166,16 +207,19 @@ class Trained:
     def _sequences(self, rows):
         """Each row as K lists of ids."""
         if self.fitted is not None:
-            task, n_ctx = self.fitted.task, self.fitted.n_ctx
+            task = self.fitted.task
+            n_ctx = self.fitted.n_ctx
             examples = unlabelled.given(task, rows)
-            return [row.sequences for row in inputs.encode_all(examples, task, self.tokenizer, n_ctx)]
+            return [
+                row.sequences for row in inputs.encode_all(examples, task, self.tokenizer, n_ctx)
+            ]
         unlabelled.check(rows, 'texts')
         encoded = [self.encode(text) for text in rows]
         if not encoded:
             raise UserError('no texts')
         if [] in encoded:
             raise UserError(f'text {encoded.index([])} is empty')
-        return [[ids[-self.model.config.n_ctx:]] for ids in encoded]
+        return [[ids[-self.model.config.n_ctx :]] for ids in encoded]
 
     def _backbone(self):
         """The model without the task's head, and its parameters."""
@@ -188,7 +232,10 @@ class Trained:
 
     def _pretrained(self) -> 'Trained':
         if self.fitted is not None:
-            raise UserError(f'{self.path}: is a fine-tuned run; scoring and generating text need a pretrained one')
+            raise UserError(
+                f'{self.path}: is a fine-tuned run; scoring and generating text need '
+                'a pretrained one'
+            )
         return self
 
 
@@ -196,11 +243,12 @@ class Trained:
 def load(path: str | os.PathLike, step: int | None = None, trust_code: bool = False) -> Trained:
     """A run at a saved step.
 
-    path: its directory, also in an object store (gs://BUCKET/...); a Hugging Face directory; or a model's name, such as
-    'novels' or 'openai-community/openai-gpt' (extra `hub`; weights/from_hub.py). step: by default the latest of a
-    pretrained run, the best on dev of a fine-tuned one. trust_code: run the code (FILE:NAME) that the run's config.json
-    names; read it first. UserError naming the path, the step or the file if there is no such run, if it is damaged, or
-    if it names code that is not trusted.
+    path: its directory, also in an object store (gs://BUCKET/...); a Hugging Face directory; or a
+    model's name, such as 'novels' or 'openai-community/openai-gpt' (extra `hub`;
+    weights/from_hub.py). step: by default the latest of a pretrained run, the best on dev of a
+    fine-tuned one. trust_code: run the code (FILE:NAME) that the run's config.json names; read it
+    first. UserError naming the path, the step or the file if there is no such run, if it is
+    damaged, or if it names code that is not trusted.
 
     >>> gpt1_jax.load('runs/gpt1', step=30).step
     30
@@ -219,7 +267,17 @@ def load(path: str | os.PathLike, step: int | None = None, trust_code: bool = Fa
     tokenizer = run.tokenizer()
     if kind == 'finetune':
         tuned = run_loading.fine_tuned(run, step)
-        return Trained(str(run.path), kind, step, run.config, tuned.model, tuned.params, tokenizer, tuned.mesh, tuned)
+        return Trained(
+            str(run.path),
+            kind,
+            step,
+            run.config,
+            tuned.model,
+            tuned.params,
+            tokenizer,
+            tuned.mesh,
+            tuned,
+        )
     mesh = sharding.make_mesh()
     model, params = run_loading.pretrained(run, step, mesh)
     return Trained(str(run.path), kind, step, run.config, model, params, tokenizer, mesh, None)

@@ -1,4 +1,5 @@
 """Errors that a user can cause: one line each, without a traceback."""
+
 import contextlib
 import difflib
 import os
@@ -7,15 +8,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 MAX_MESSAGE = 2000  # characters; longer messages lose their middle
-MAX_VALUE = 300     # characters of one value inside a message
+MAX_VALUE = 300  # characters of one value inside a message
 
 
 class UserError(Exception):
-    """A mistake in the input. The message is one line that names the file, row, field, parameter or step.
+    """A mistake in the input. The message is one line that names the file, row, field, parameter or
+    step.
 
-    The constructor escapes line breaks and control characters, whatever a file name or its contents hold (`one_line`).
-    Entry points print `error: MESSAGE` and exit with a non-zero status. They catch nothing else of ours, so a traceback
-    always means a bug in this library.
+    The constructor escapes line breaks and control characters, whatever a file name or its contents
+    hold (`one_line`).
+    Entry points print `error: MESSAGE` and exit with a non-zero status. They catch nothing else of
+    ours, so a traceback always means a bug in this library.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -33,19 +36,22 @@ class Interrupted(UserError):
 def fail(message: str) -> NoReturn:
     """Raise a message as a UserError: the default `on_bad` of readers.
 
-    Readers call `on_bad(message)` for every bad row. With `list.append` in place of this function they skip bad rows
-    and collect the messages.
+    Readers call `on_bad(message)` for every bad row. With `list.append` in place of this function
+    they skip bad rows and collect the messages.
     """
     raise UserError(message) from None
 
 
 def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
-    """Text as one printable line: other characters become Python escapes; the middle of a long text is cut out."""
+    """Text as one printable line: other characters become Python escapes; the middle of a long text
+    is cut out."""
     if not text.isprintable():
-        text = ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)
+        text = ''.join(
+            c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text
+        )
     if len(text) <= max_length:
         return text
-    return f'{text[:max_length * 2 // 3]} ... {text[-(max_length // 4):]}'
+    return f'{text[: max_length * 2 // 3]} ... {text[-(max_length // 4) :]}'
 
 
 def os_line(error: OSError) -> str:
@@ -56,7 +62,8 @@ def os_line(error: OSError) -> str:
 
 @contextlib.contextmanager
 def os_errors_in_one_line() -> Iterator[None]:
-    """Turns an OSError into a UserError. Only for the edges of the package: library functions let OSErrors pass."""
+    """Turns an OSError into a UserError. Only for the edges of the package: library functions let
+    OSErrors pass."""
     try:
         yield
     except OSError as error:
@@ -65,14 +72,18 @@ def os_errors_in_one_line() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_code(path: str) -> Iterator[None]:
-    """Turns what goes wrong while a user's Python file runs into a UserError that names the file and its line."""
+    """Turns what goes wrong while a user's Python file runs into a UserError that names the file
+    and its line."""
     try:
         yield
     except UserError as error:
         raise UserError(f'{path}: {error}') from None
     except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-                 if os.path.abspath(frame.filename) == os.path.abspath(path)]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if os.path.abspath(frame.filename) == os.path.abspath(path)
+        ]
         line = f' line {lines[-1]}:' if lines else ''
         raise UserError(f'{path}:{line} {type(error).__name__}: {error}') from None
 
@@ -83,6 +94,7 @@ def shown(value: Any) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
-    """", did you mean 'x'?" for the known name most similar to a wrong one; '' if none is similar."""
+    """ ", did you mean 'x'?" for the known name most similar to a wrong one; '' if none is
+    similar."""
     close = difflib.get_close_matches(str(name), [str(one) for one in known], n=1)
     return f', did you mean {close[0]!r}?' if close else ''

@@ -1,10 +1,12 @@
 """Section 3.2: supervised fine-tuning, from pretrained weights or from scratch.
 
 gpt1 finetune --data=my.csv --text=COLUMN --label=COLUMN --init_from=novels --workdir=DIR
-gpt1 finetune --config=finetune:cola --workdir=DIR --config.init_from=PRETRAINED --config.data.dir=glue/CoLA
+gpt1 finetune --config=finetune:cola --workdir=DIR --config.init_from=PRETRAINED \\
+    --config.data.dir=glue/CoLA
 gpt1 finetune --workdir=DIR --evaluate_only --split=dev
 gpt1 finetune --workdir=DIR --evaluate_only --data=labelled.csv
 """
+
 import dataclasses
 import functools
 import pathlib
@@ -34,13 +36,20 @@ from gpt1_jax.training import loop, losses, optimizer_config, transfer
 from gpt1_jax.weights import from_hub
 
 
-def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = False,
-        fallback: bool = False) -> list[dict]:
-    """Fine-tune with a ConfigDict of configs/finetune.py, then score `eval.splits`; returns rows of results.jsonl.
+def run(
+    config: ConfigDict,
+    directory: str | storage.Path,
+    allow_change: bool = False,
+    fallback: bool = False,
+) -> list[dict]:
+    """Fine-tune with a ConfigDict of configs/finetune.py, then score `eval.splits`; returns rows of
+    results.jsonl.
 
-    directory: the work directory; an unfinished run there is resumed. allow_change: as in workdir.compare.
+    directory: the work directory; an unfinished run there is resumed. allow_change: as in
+    workdir.compare.
     fallback: as in session.resume.
-    UserError for a mistake in the config, the data or the directory, and where another process works in it.
+    UserError for a mistake in the config, the data or the directory, and where another process
+    works in it.
     """
     directory = storage.path(directory)
     setting = resolve(config)
@@ -51,21 +60,30 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         workdir.compare(directory, job.config, allow_change, job.intervals.total)
         started = time.perf_counter()
         this, scored = train(setting, job, directory, check_lock, fallback)
-        details: dict[str, Any] = {} if this.was_changed() else {'key': fine_tuning.run_key(setting)}
+        details: dict[str, Any] = (
+            {} if this.was_changed() else {'key': fine_tuning.run_key(setting)}
+        )
         details['tokens'] = int(job.batches.tokens_per_step * job.intervals.total)
         rows = []
         for split in config.eval.splits:
             for selection in config.eval.selections:
-                rows += fine_tuned.evaluate_run(this, split, selection=selection, scored=scored,
-                                                seconds=time.perf_counter() - started,
-                                                results_file=results_file, **details)
+                rows += fine_tuned.evaluate_run(
+                    this,
+                    split,
+                    selection=selection,
+                    scored=scored,
+                    seconds=time.perf_counter() - started,
+                    results_file=results_file,
+                    **details,
+                )
         return rows
 
 
 def run_key(config: ConfigDict, code: str | None = None) -> str:
-    """The 'key' of this run's rows of results.jsonl: 16 hex digits over all that decides their values, the code
-    included (provenance.code_digest(), by default of the code here). Equal keys, equal values: experiments skip runs
-    whose rows are there. Rows of a run whose settings were changed on its way have none. UserError as `run`."""
+    """The 'key' of this run's rows of results.jsonl: 16 hex digits over all that decides their
+    values, the code included (provenance.code_digest(), by default of the code here). Equal keys,
+    equal values: experiments skip runs whose rows are there. Rows of a run whose settings were
+    changed on its way have none. UserError as `run`."""
     return fine_tuning.run_key(resolve(config), code)
 
 
@@ -82,15 +100,21 @@ def inspect(config: ConfigDict) -> None:
     """Print how rows of the training split are laid out (gpt1_jax.data.inspection)."""
     setting = resolve(config)
     limit = config.data.train_rows
-    examples, encoded = setting.examples('train', limit), setting.rows('train', limit)
-    print('\n'.join(inspection.lines(setting.task, examples, encoded, setting.tokenizer, setting.n_ctx)))
+    examples = setting.examples('train', limit)
+    encoded = setting.rows('train', limit)
+    print(
+        '\n'.join(
+            inspection.lines(setting.task, examples, encoded, setting.tokenizer, setting.n_ctx)
+        )
+    )
     dev = setting.rows('dev', config.data.eval_rows)
     for line in examination.warnings(setting.task, encoded, dev, _label_column(config)):
         print(f'warning: {line}')
 
 
 def resolve(config: ConfigDict) -> fine_tuning.Setting:
-    """The fine_tuning.Setting of a config, whose init_from may be any name of a run (weights/from_hub.py)."""
+    """The fine_tuning.Setting of a config, whose init_from may be any name of a run
+    (weights/from_hub.py)."""
     rules.validate(config, RULES)
     user_code.trust(config)
     config = config.copy_and_resolve_references()
@@ -104,9 +128,11 @@ def resolve(config: ConfigDict) -> fine_tuning.Setting:
 
 # Build
 
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What a Setting trains, once its rows are encoded."""
+
     config: dict  # what config.json holds
     model: TaskModel
     program: loop.Program
@@ -126,26 +152,49 @@ def build(setting: fine_tuning.Setting) -> Job:
     dev = setting.rows('dev', config.data.eval_rows)
     per_epoch = _steps_per_epoch(setting, len(train))
     epochs = _epochs(setting, per_epoch)
-    total, every = epochs * per_epoch, config.train.evaluate_every * per_epoch  # evaluate and save after so many epochs
+    # Evaluate and save after so many epochs
+    total = epochs * per_epoch
+    every = config.train.evaluate_every * per_epoch
     lengths = config.batch.lengths or transfer.lengths(total)
     shapes = batches.sizes_of(train + dev, setting.n_ctx, lengths, config.batch.fixed_lengths)
     model = heads.task_model(setting.task, setting.sizes, config.classifier_dropout)
-    of_step = batches.train_batches(train, config.seed, config.batch.size, shapes, config.batch.by_length)
+    of_step = batches.train_batches(
+        train, config.seed, config.batch.size, shapes, config.batch.by_length
+    )
 
     def read(step, rows):
         return {name: array[rows] for name, array in of_step(step).items()}
+
     warmup = config.optimizer.warmup * total
-    hyper = {'lm_weight': np.float32(config.lm_weight), **optimizer_config.hyperparameters(config, warmup, total)}
+    hyper = {
+        'lm_weight': np.float32(config.lm_weight),
+        **optimizer_config.hyperparameters(config, warmup, total),
+    }
     _print_plan(setting, train, dev, shapes, total)
     for line in examination.warnings(setting.task, train, dev, _label_column(config)):
         print(f'warning: {line}', flush=True)
     self_check.check(model.backbone.config)
-    program = _program(model, optimizer_config.settings(config.optimizer),
-                       optimizer_config.schedule_key(config.optimizer, warmup, total), mesh, config.batch.microbatches,
-                       config.batch.loss_chunks, shapes.sequences, setting.task.squared, config.lm_weight > 0)
-    return Job(_effective_config(setting, shapes, epochs), model, program, dev, shapes,
-               loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
-               loop.Intervals(total, config.log_every, evaluate_every=every, save_every=every))
+    program = _program(
+        model,
+        optimizer_config.settings(config.optimizer),
+        optimizer_config.schedule_key(config.optimizer, warmup, total),
+        mesh,
+        config.batch.microbatches,
+        config.batch.loss_chunks,
+        shapes.sequences,
+        setting.task.squared,
+        config.lm_weight > 0,
+    )
+    return Job(
+        _effective_config(setting, shapes, epochs),
+        model,
+        program,
+        dev,
+        shapes,
+        loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)),
+        hyper,
+        loop.Intervals(total, config.log_every, evaluate_every=every, save_every=every),
+    )
 
 
 def _label_column(config):
@@ -161,8 +210,11 @@ def _mean_tokens(rows):
 def _steps_per_epoch(setting, n):
     config = setting.config
     if n < config.batch.size:
-        raise UserError(f'{setting.task.files(config.data.dir, "train")[0]}: {n} training rows are less than '
-                        f'config.batch.size = {config.batch.size}')
+        raise UserError(
+            f'{setting.task.files(config.data.dir, "train")[0]}: {n} training rows '
+            'are less than '
+            f'config.batch.size = {config.batch.size}'
+        )
     return n // config.batch.size
 
 
@@ -172,70 +224,118 @@ def _epochs(setting, per_epoch):
 
 def _effective_config(setting, shapes, epochs):
     """What config.json holds."""
-    train, dev = setting.hashes['train'], setting.hashes['dev']
-    if any(train[name] != dev[name] for name in train.keys() & dev.keys()):  # train/data.csv and dev/data.csv
-        train, dev = ({f'{split}/{name}': digest for name, digest in of_split.items()}
-                      for split, of_split in (('train', train), ('dev', dev)))
+    train = setting.hashes['train']
+    dev = setting.hashes['dev']
+    # Train/data.csv and dev/data.csv
+    if any(train[name] != dev[name] for name in train.keys() & dev.keys()):
+        train, dev = (
+            {f'{split}/{name}': digest for name, digest in of_split.items()}
+            for split, of_split in (('train', train), ('dev', dev))
+        )
     origin = None if setting.origin is None else setting.origin.digest
     config = setting.config.to_dict()
     return config | {
         'train': config['train'] | {'epochs': epochs},
-        'kind': 'finetune', 'model': setting.sizes, 'n_transfer': setting.n_transfer,
-        'labels': list(setting.task.labels), 'lengths': list(shapes.lengths),
-        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev,
-                        **user_code.digests(setting.config.to_dict() | {'model': setting.sizes})}}
+        'kind': 'finetune',
+        'model': setting.sizes,
+        'n_transfer': setting.n_transfer,
+        'labels': list(setting.task.labels),
+        'lengths': list(shapes.lengths),
+        'fingerprint': {
+            'tokenizer': setting.tokenizer.fingerprint,
+            'origin': origin,
+            'files': train | dev,
+            **user_code.digests(setting.config.to_dict() | {'model': setting.sizes}),
+        },
+    }
 
 
 def _print_plan(setting, train, dev, shapes, total):
     cut_train, cut_dev = (sum(row.truncated for row in rows) for rows in (train, dev))
-    print(one_line(
-        f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} and {cut_dev} of them '
-        f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
-        f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}'),
-        flush=True)
+    print(
+        one_line(
+            f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} '
+            'and '
+            f'{cut_dev} of them '
+            f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
+            f'{total:,} steps of {setting.config.batch.size} rows, peak rate '
+            f'{setting.config.optimizer.peak_rate:.3g}'
+        ),
+        flush=True,
+    )
     if total < transfer.UPDATES:
-        print(f'warning: {total} updates are few for the new weights: train more epochs or with a smaller batch',
-              flush=True)
+        print(
+            f'warning: {total} updates are few for the new weights: train more epochs or with a '
+            'smaller batch',
+            flush=True,
+        )
 
 
 @functools.lru_cache
 def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, squared, auxiliary):
-    """Seed, learning rate, length and lambda are arguments of the step, so a sweep over them compiles once. auxiliary:
-    whether lambda is above 0; at 0 the LM loss is not computed."""
+    """Seed, learning rate, length and lambda are arguments of the step, so a sweep over them
+    compiles once. auxiliary: whether lambda is above 0; at 0 the LM loss is not computed."""
     target_loss = losses.squared_loss if squared else losses.task_loss
 
     def loss(params, batch, key, hyper):
         """Eq. 5: L2 + lambda * L1."""
         B, K, L = batch['tokens'].shape
         present = batch['present']
-        logits, hidden, embeddings = model.apply({'params': params}, batch['tokens'], batch['extract'], key, present)
+        logits, hidden, embeddings = model.apply(
+            {'params': params}, batch['tokens'], batch['extract'], key, present
+        )
         task = jnp.mean(target_loss(logits, batch['target']))
         if not auxiliary:
             return task, {'task_loss': task}
         tokens, mask = (batch[name].reshape(B * K, L) for name in ('tokens', 'mask'))
         ops = table.ops(model.backbone.config)
         lm = losses.auxiliary_lm_loss(hidden, embeddings, tokens, mask, chunks, ops).reshape(B, K)
-        lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))  # of an example's own sequences
+        # Of an example's own sequences
+        lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
     init = functools.partial(heads.init_params, model, sequences)
-    return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
-                             microbatches, precision(model.backbone.config))
+    return loop.make_program(
+        init,
+        loss,
+        optimizer_config.make(settings),
+        optimizer_config.schedule(*schedule),
+        mesh,
+        microbatches,
+        precision(model.backbone.config),
+    )
 
 
 # Run
 
-def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check_lock: Callable[[], None],
-          fallback: bool) -> tuple[workdir.Run, dict]:
-    """Train a Job to its last step. Returns the run, and {(split, step): scores} of the evaluations meanwhile."""
+
+def train(
+    setting: fine_tuning.Setting,
+    job: Job,
+    directory: storage.Path,
+    check_lock: Callable[[], None],
+    fallback: bool,
+) -> tuple[workdir.Run, dict]:
+    """Train a Job to its last step. Returns the run, and {(split, step): scores} of the evaluations
+    meanwhile."""
+
     def transferred(fresh):
-        """The fresh parameters with the pretrained weights put in; the head and the specials stay as drawn."""
-        origin, backbone = setting.origin, job.program.state.params['backbone']
+        """The fresh parameters with the pretrained weights put in; the head and the specials stay
+        as drawn."""
+        origin = setting.origin
+        backbone = job.program.state.params['backbone']
         if origin is None or setting.n_transfer == transfer.NOTHING:
             return fresh
-        embeddings = {name: array for name, array in backbone['embed'].items() if name != 'specials'}
-        pretrained = checkpoint.restore_params(origin.run.checkpoints, origin.step, backbone | {'embed': embeddings})
-        return fresh | {'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)}
+        embeddings = {
+            name: array for name, array in backbone['embed'].items() if name != 'specials'
+        }
+        pretrained = checkpoint.restore_params(
+            origin.run.checkpoints, origin.step, backbone | {'embed': embeddings}
+        )
+        return fresh | {
+            'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)
+        }
+
     this = session.open_run(directory, job.config, setting.tokenizer)
     state = session.initial_state(this, job.program, setting.config.seed, fallback, transferred)
     scored: dict[tuple[str, int], np.ndarray] = {}
@@ -246,33 +346,65 @@ def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check
 
 
 def _evaluation(setting, job, current, scored):
-    """The `evaluate` of loop.fit: logs dev's metrics and keeps the predictions in `scored`; the task's first metric
-    decides which state is best."""
-    task, gold = setting.task, np.array([row.label for row in job.dev])
+    """The `evaluate` of loop.fit: logs dev's metrics and keeps the predictions in `scored`; the
+    task's first metric decides which state is best."""
+    task = setting.task
+    gold = np.array([row.label for row in job.dev])
 
     def evaluate(state):
         step = int(state.step)
-        scored['dev', step] = fine_tuned.scores(task, job.model, job.program.mesh, state.params, job.dev,
-                                                setting.config.batch.eval_size, job.shapes)
+        scored['dev', step] = fine_tuned.scores(
+            task,
+            job.model,
+            job.program.mesh,
+            state.params,
+            job.dev,
+            setting.config.batch.eval_size,
+            job.shapes,
+        )
         values = task_metrics.compute(task, gold, scored['dev', step])
         current.append(step, {f'dev_{name}': value for name, value in values.items()})
-        print(f'step {step:,}  ' + '  '.join(f'dev {name} {value:.4f}' for name, value in values.items()), flush=True)
+        print(
+            f'step {step:,}  '
+            + '  '.join(f'dev {name} {value:.4f}' for name, value in values.items()),
+            flush=True,
+        )
         return values[task.metrics[0]]
+
     return evaluate
 
 
 def _define_flags():
     cli.define_process_flags()
-    config_file.define('custom' if config_file.given('data') else 'finetune:cola',
-                       'finetune:TASK, or a file of your own: FILE.py:TASK; --config.FIELD=VALUE sets a field.')
+    config_file.define(
+        'custom' if config_file.given('data') else 'finetune:cola',
+        'finetune:TASK, or a file of your own: FILE.py:TASK; --config.FIELD=VALUE sets a field.',
+    )
     cli.define_run_flags()
     own_data.define_flags()
-    flags.DEFINE_bool('inspect', False, 'Show how three training rows are laid out, and counts; no training.')
-    flags.DEFINE_bool('evaluate_only', False, 'Score the finished run in --workdir; no training. With --data=FILE on '
-                      'all rows of a labelled file in the columns of the run.')
-    flags.DEFINE_string('split', None, "With --evaluate_only: the split to score; default 'dev', of --data=FILE 'test'")
-    flags.DEFINE_string('selection', 'best', "With --evaluate_only: parameters 'best' on dev, or of the 'final' step.")
-    flags.DEFINE_string('data_dir', None, 'With --evaluate_only: where the files are now; default where they were.')
+    flags.DEFINE_bool(
+        'inspect', False, 'Show how three training rows are laid out, and counts; no training.'
+    )
+    flags.DEFINE_bool(
+        'evaluate_only',
+        False,
+        'Score the finished run in --workdir; no training. '
+        'With --data=FILE on '
+        'all rows of a labelled file in the columns of the run.',
+    )
+    flags.DEFINE_string(
+        'split',
+        None,
+        "With --evaluate_only: the split to score; default 'dev', of --data=FILE 'test'",
+    )
+    flags.DEFINE_string(
+        'selection',
+        'best',
+        "With --evaluate_only: parameters 'best' on dev, or of the 'final' step.",
+    )
+    flags.DEFINE_string(
+        'data_dir', None, 'With --evaluate_only: where the files are now; default where they were.'
+    )
 
 
 def main() -> None:
@@ -287,8 +419,12 @@ def main() -> None:
     else:
         for name in ('split', 'selection', 'data_dir'):
             if f[name].present:
-                raise UserError(f'--{name} goes with --evaluate_only; what training scores and reads is in '
-                                '--config.eval.splits, --config.eval.selections and --config.data.dir')
+                raise UserError(
+                    f'--{name} goes with --evaluate_only; what training scores and '
+                    'reads is in '
+                    '--config.eval.splits, --config.eval.selections and '
+                    '--config.data.dir'
+                )
         run(own_data.filled(f.config), f.workdir, f.allow_change, f.fallback)
 
 
@@ -298,11 +434,17 @@ def _evaluate_only():
     of_training = ('text', 'label', 'choices', 'score', 'init_from')
     for name in f:
         if f[name].present and (name in of_training or name.startswith('config.')):
-            raise UserError(f'--{name} has no effect with --evaluate_only: config and columns are those of the run')
-    run, split = workdir.load(storage.path(f.workdir)), f.split or 'dev'
+            raise UserError(
+                f'--{name} has no effect with --evaluate_only: config and columns are '
+                'those of the run'
+            )
+    run = workdir.load(storage.path(f.workdir))
+    split = f.split or 'dev'
     if f.data and not pathlib.Path(f.data).is_dir():
         if run.config.get('task') != 'custom':
-            raise UserError(f'--data={f.data}: of {run.config.get("task")} give --data_dir=DIR, with its files')
+            raise UserError(
+                f'--data={f.data}: of {run.config.get("task")} give --data_dir=DIR, with its files'
+            )
         if f.split not in (None, 'test'):
             raise UserError(f'--split={f.split}: --data=FILE is scored as the split test')
         split = 'test'

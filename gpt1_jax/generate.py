@@ -1,11 +1,13 @@
 """Generate text from a prompt with a pretrained model. Not in the paper.
 
     gpt1 generate --init_from=runs/gpt1 --prompt='The old man looked at the sea' --top_k=40
-    gpt1 generate --init_from=runs/gpt1 --prompt='Once' --samples=4 --stop='The end' --temperature=0.8
+    gpt1 generate --init_from=runs/gpt1 --prompt='Once' --samples=4 --stop='The end' \\
+        --temperature=0.8
 
-The text is lower-case, as the vocabulary is. Words are printed as they are generated; with several samples, those of
-the first one. --temperature=0 is greedy decoding.
+The text is lower-case, as the vocabulary is. Words are printed as they are generated; with several
+samples, those of the first one. --temperature=0 is greedy decoding.
 """
+
 from absl import flags
 
 from gpt1_jax import cli, rules
@@ -22,9 +24,15 @@ def _define_flags():
     flags.DEFINE_string('prompt', None, 'the text to continue', required=True)
     flags.DEFINE_integer('tokens', 100, 'maximum number of tokens to generate')
     flags.DEFINE_integer('samples', 1, 'number of texts, generated in one batch')
-    flags.DEFINE_float('temperature', how.temperature, 'the logits are divided by it; 0 = greedy decoding')
+    flags.DEFINE_float(
+        'temperature', how.temperature, 'the logits are divided by it; 0 = greedy decoding'
+    )
     flags.DEFINE_integer('top_k', how.top_k, 'sample from the k most probable tokens; 0 = from all')
-    flags.DEFINE_float('top_p', how.top_p, 'sample from the fewest tokens with this probability in all; 1 = from all')
+    flags.DEFINE_float(
+        'top_p',
+        how.top_p,
+        'sample from the fewest tokens with this probability in all; 1 = from all',
+    )
     flags.DEFINE_integer('seed', how.seed, 'equal seeds give equal texts')
     flags.DEFINE_multi_string('stop', [], 'end before this string; may be given several times')
 
@@ -46,7 +54,7 @@ def main() -> None:
         nonlocal printed
         if sample == 0:
             whole = shown(0, text)
-            print(whole[len(printed):], end='', flush=True)
+            print(whole[len(printed) :], end='', flush=True)
             printed = whole
 
     def shown(sample, text):
@@ -55,8 +63,9 @@ def main() -> None:
         return heading + continued(prompt, text)
 
     try:
-        first, *others = text_generation.generate(model, params, mesh, tokenizer, [f.prompt] * f.samples, f.tokens, how,
-                                                  f.stop, show)
+        first, *others = text_generation.generate(
+            model, params, mesh, tokenizer, [f.prompt] * f.samples, f.tokens, how, f.stop, show
+        )
     except KeyboardInterrupt:
         print()  # ends the line of text before the message
         raise

@@ -3,11 +3,13 @@
     gpt1 perplexity --init_from=runs/gpt1 --text=books/valid
     gpt1 perplexity --init_from=runs/gpt1 --tokens=runs/gpt1/tokens --split=valid --stride=64
 
-The text is one stream, as in pretraining: each document's tokens and one line break. A window of n_ctx tokens starts
-every `stride` tokens; each but the first scores its last `stride` targets, which have at least n_ctx - stride + 1
-tokens of context. With stride = n_ctx, the default, this is pretraining's validation perplexity, over the whole text.
-The log-probabilities of a text's tokens are `gpt1_jax.load(RUN).score(TEXT)` in Python.
+The text is one stream, as in pretraining: each document's tokens and one line break. A window of
+n_ctx tokens starts every `stride` tokens; each but the first scores its last `stride` targets,
+which have at least n_ctx - stride + 1 tokens of context. With stride = n_ctx, the default, this is
+pretraining's validation perplexity, over the whole text. The log-probabilities of a text's tokens
+are `gpt1_jax.load(RUN).score(TEXT)` in Python.
 """
+
 import collections
 import sys
 import time
@@ -27,20 +29,28 @@ from gpt1_jax.runs import provenance, results
 from gpt1_jax.weights import from_hub
 
 
-def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: str | None = None, split: str = 'valid',
-             step: int | None = None, stride: int | None = None, tokens_per_batch: int = 4096,
-             text_field: str = 'text', join: Join = Join()) -> dict:
-    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to the run's results.jsonl,
-    returned.
+def evaluate(
+    init_from: str,
+    text: str | Sequence[str] | None = None,
+    tokens: str | None = None,
+    split: str = 'valid',
+    step: int | None = None,
+    stride: int | None = None,
+    tokens_per_batch: int = 4096,
+    text_field: str = 'text',
+    join: Join = Join(),
+) -> dict:
+    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to the
+    run's results.jsonl, returned.
 
-    text:     one or several specs, see data/corpus.py. tokens: a prepared directory, of the run's vocabulary, and its
-              split. Exactly one of the two.
+    text:     one or several specs, see data/corpus.py. tokens: a prepared directory, of the run's
+              vocabulary, and its split. Exactly one of the two.
     step:     a saved step; default the latest. stride: from 1 to n_ctx, the default.
     join:     which rows of the text form a document (data/document.py).
-    The row has the perplexity per token as 'value'; 'per_word', where white space separates words; and 'bits_per_byte'
-    of the documents' UTF-8. Both are over all words and bytes of the text. The vocabulary has no letter case and one
-    kind of white space, so no figure says how well the model would predict these.
-    UserError for a mistake in any of these.
+    The row has the perplexity per token as 'value'; 'per_word', where white space separates words;
+    and 'bits_per_byte' of the documents' UTF-8. Both are over all words and bytes of the text. The
+    vocabulary has no letter case and one kind of white space, so no figure says how well the model
+    would predict these. UserError for a mistake in any of these.
     """
     if bool(text) == bool(tokens):
         raise UserError('give either --text=FILES or --tokens=DIR')
@@ -58,19 +68,33 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         ids, counts, files = _files(tokenizer, text, text_field, join)
     own = max(0, len(ids) - bool(text))  # without the line break that follows a document
     if own < 2:
-        raise UserError(f'the text has {own} token(s): at least two are needed, one to predict and one before it')
+        raise UserError(
+            f'the text has {own} token(s): at least two are needed, one to predict '
+            'and one before it'
+        )
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, ids, stride, tokens_per_batch)
     nats = -float(logs.sum())
     row = {
-        'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, 'n': len(logs),
-        'metric': 'perplexity', 'value': metrics.perplexity(nats / len(logs)),
+        'kind': 'perplexity',
+        'task': 'perplexity',
+        'split': split if tokens else None,
+        'n': len(logs),
+        'metric': 'perplexity',
+        'value': metrics.perplexity(nats / len(logs)),
         'per_word': metrics.perplexity(nats / counts['words']),
-        'bits_per_byte': metrics.bits_per_byte(nats, counts['bytes']), 'n_ctx': n_ctx,
-        'stride': stride, **counts, 'tokens': len(ids), 'unknown': int(np.count_nonzero(ids == tokenizer.unk_id)),
-        'files': files, 'text': text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
-        **run.origin(step)}
+        'bits_per_byte': metrics.bits_per_byte(nats, counts['bytes']),
+        'n_ctx': n_ctx,
+        'stride': stride,
+        **counts,
+        'tokens': len(ids),
+        'unknown': int(np.count_nonzero(ids == tokenizer.unk_id)),
+        'files': files,
+        'text': text or str(tokens),
+        'seconds': round(time.perf_counter() - started, 1),
+        **run.origin(step),
+    }
     _print(row)  # before it is appended: then it is not lost where nothing can be written
     results.append_new(run.results, [row])
     if run.outputs != run.path:
@@ -79,7 +103,8 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
 
 
 def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
-    """(int32 ids; {'documents', 'words', 'bytes'}; {file: hash}) of a corpus spec, joined as in pretraining."""
+    """(int32 ids; {'documents', 'words', 'bytes'}; {file: hash}) of a corpus spec, joined as in
+    pretraining."""
     for line in corpus.left_out(spec):
         print(line, file=sys.stderr, flush=True)
     found = [np.zeros(0, np.int32)]
@@ -87,7 +112,13 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
     for document in corpus.documents(spec, text_field, join):
         ids = tokenizer.encode(document.text)
         text = document.text
-        counts.update({'documents': 1, 'words': len(text.split()), 'bytes': len(text.encode('utf-8', 'surrogatepass'))})
+        counts.update(
+            {
+                'documents': 1,
+                'words': len(text.split()),
+                'bytes': len(text.encode('utf-8', 'surrogatepass')),
+            }
+        )
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
     files = [source for source in corpus.sources(spec) if corpus.is_file(source)]
@@ -103,12 +134,19 @@ def _prepared(tokenizer, directory, split) -> tuple[np.ndarray, dict, dict]:
 
 def _define_flags():
     cli.define_model_flags()
-    flags.DEFINE_multi_string('text', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; '
-                              'may be given several times')
+    flags.DEFINE_multi_string(
+        'text',
+        None,
+        'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] '
+        'or "novels"; '
+        'may be given several times',
+    )
     cli.define_row_flags()
     flags.DEFINE_string('tokens', None, 'a prepared directory, instead of text')
     flags.DEFINE_string('split', None, 'with --tokens: its split (default: valid)')
-    flags.DEFINE_integer('stride', None, "tokens from a window's start to the next's (default: the context)")
+    flags.DEFINE_integer(
+        'stride', None, "tokens from a window's start to the next's (default: the context)"
+    )
     flags.DEFINE_integer('tokens_per_batch', 4096, 'tokens in a batch', lower_bound=1)
 
 
@@ -116,21 +154,37 @@ def main() -> None:
     f = flags.FLAGS
     if f.split and not f.tokens:
         raise UserError('--split goes with --tokens=DIR: a text is scored whole')
-    evaluate(f.init_from, f.text, f.tokens, f.split or 'valid', f.step, f.stride, f.tokens_per_batch, f.text_field,
-             join=cli.join())
+    evaluate(
+        f.init_from,
+        f.text,
+        f.tokens,
+        f.split or 'valid',
+        f.step,
+        f.stride,
+        f.tokens_per_batch,
+        f.text_field,
+        join=cli.join(),
+    )
 
 
 def _print(row):
     unknown = row['unknown'] / row['tokens']
-    print(f'{row["documents"]:,} document(s), {row["tokens"]:,} tokens ({unknown:.3%} unknown), '
-          f'{row["words"]:,} words, {row["bytes"]:,} bytes of UTF-8')
-    print(f'step {row["step"]:,}, windows of {row["n_ctx"]:,} tokens at stride {row["stride"]:,}: '
-          f'{row["n"]:,} tokens scored')
+    print(
+        f'{row["documents"]:,} document(s), {row["tokens"]:,} tokens ({unknown:.3%} unknown), '
+        f'{row["words"]:,} words, {row["bytes"]:,} bytes of UTF-8'
+    )
+    print(
+        f'step {row["step"]:,}, windows of {row["n_ctx"]:,} tokens at stride {row["stride"]:,}: '
+        f'{row["n"]:,} tokens scored'
+    )
     print(f'perplexity per token {row["value"]:.3f}')
     print(f'perplexity per word {row["per_word"]:.3f} (words are separated by white space)')
     print(f'bits per byte {row["bits_per_byte"]:.4f}')
-    print("note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it compares only with a "
-          'perplexity of that vocabulary on that text')
+    print(
+        "note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it "
+        'compares only with a '
+        'perplexity of that vocabulary on that text'
+    )
 
 
 if __name__ == '__main__':

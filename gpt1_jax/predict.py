@@ -2,10 +2,13 @@
 
     gpt1 predict --init_from=runs/cola --input=new.tsv --output=predictions.jsonl
 
-The input is a file in the task's own layout, or, for any task, a .jsonl file with one row on each line:
-{"id": "a", "texts": ["One text, or two."]}, for multiple choice with "choices": ["One.", "Two."]. The output has one
-line for each row, in the same order: {"id": "a", "label": "1", "probabilities": {"0": 0.1, "1": 0.9}}, or "score".
+The input is a file in the task's own layout, or, for any task, a .jsonl file with one row on each
+line: {"id": "a", "texts": ["One text, or two."]}, for multiple choice with "choices": ["One.",
+"Two."]. The output has one
+line for each row, in the same order: {"id": "a", "label": "1", "probabilities": {"0": 0.1, "1":
+0.9}}, or "score".
 """
+
 import pathlib
 
 from absl import flags
@@ -18,19 +21,28 @@ from gpt1_jax.runs import results, workdir
 from gpt1_jax.weights import from_hub
 
 
-def run(init_from: str | storage.Path, source: str, target: str | storage.Path, step: int | None = None,
-        skip_bad: bool = False) -> tuple[list[dict], list[str]]:
+def run(
+    init_from: str | storage.Path,
+    source: str,
+    target: str | storage.Path,
+    step: int | None = None,
+    skip_bad: bool = False,
+) -> tuple[list[dict], list[str]]:
     """Predict the rows of a file; returns (answers, messages of the bad rows that are left out).
 
-    init_from: a fine-tuned run. source: the file; target: the file to write. step: a saved step, default the best on
-    dev. skip_bad: leave bad rows out. UserError for a mistake in any of these, naming the file and the row.
+    init_from: a fine-tuned run. source: the file; target: the file to write. step: a saved step,
+    default the best on
+    dev. skip_bad: leave bad rows out. UserError for a mistake in any of these, naming the file and
+    the row.
     """
     target = storage.path(target)
     results.check(target)
     if not storage.remote(target) and target.resolve() == pathlib.Path(source).resolve():
         raise UserError(f'{target}: is both the input and the output')
     if pathlib.Path(source).exists() and not pathlib.Path(source).is_file():
-        raise UserError(f'{source}: is not a file; a pipe is not read, because rows are read several times')
+        raise UserError(
+            f'{source}: is not a file; a pipe is not read, because rows are read several times'
+        )
     tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
     unreadable: list[str] = []
     too_long: list[str] = []
@@ -49,10 +61,16 @@ def _refuse(message):
 
 def _define_flags():
     flags.DEFINE_string('init_from', None, 'directory of a fine-tuned run', required=True)
-    flags.DEFINE_string('input', None, 'the rows: a file in the layout of the task, or .jsonl', required=True)
+    flags.DEFINE_string(
+        'input', None, 'the rows: a file in the layout of the task, or .jsonl', required=True
+    )
     flags.DEFINE_string('output', None, 'a file to write, JSON lines', required=True)
     flags.DEFINE_integer('step', None, 'a saved step (default: the best on dev)')
-    flags.DEFINE_bool('skip_bad', False, 'leave bad rows out and print how many; by default the first one is an error')
+    flags.DEFINE_bool(
+        'skip_bad',
+        False,
+        'leave bad rows out and print how many; by default the first one is an error',
+    )
 
 
 def main() -> None:

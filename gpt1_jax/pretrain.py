@@ -2,9 +2,10 @@
 
 gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt'
 
-Rerun an interrupted command to resume it; on the same devices and versions the result is the same to the bit (on a
-GPU with --deterministic).
+Rerun an interrupted command to resume it; on the same devices and versions the result is the same
+to the bit (on a GPU with --deterministic).
 """
+
 import contextlib
 import dataclasses
 import functools
@@ -33,54 +34,76 @@ from gpt1_jax.training import device_data, loop, losses, optimizer_config, valid
 from gpt1_jax.weights import from_hub
 
 
-def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = False, dry_run: bool = False,
-        fallback: bool = False) -> workdir.Run | None:
+def run(
+    config: ConfigDict,
+    directory: str | storage.Path,
+    allow_change: bool = False,
+    dry_run: bool = False,
+    fallback: bool = False,
+) -> workdir.Run | None:
     """Pretrain with a ConfigDict of configs/pretrain.py; returns the workdir.Run, finished.
 
-    directory: the work directory. dry_run: report sizes and the estimated time, train nothing, return None.
+    directory: the work directory. dry_run: report sizes and the estimated time, train nothing,
+    return None.
     allow_change: as in workdir.compare. fallback: as in session.resume.
-    UserError for a mistake in the config, the corpus or the directory, and where another process works in it.
+    UserError for a mistake in the config, the corpus or the directory, and where another process
+    works in it.
     """
     user_code.trust(config)
     setting = resolve(config, storage.path(directory))
-    with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
+    with (
+        contextlib.nullcontext(lambda: None)
+        if dry_run
+        else workdir.hold(setting.directory) as check_lock
+    ):
         _check_run_there(setting, allow_change)
         job = build(setting)
         workdir.compare(setting.directory, job.config, allow_change, job.intervals.total)
         if dry_run:
-            console.estimate(job.program, job.hyper, job.batches, job.intervals.total, job.model.config)
+            console.estimate(
+                job.program, job.hyper, job.batches, job.intervals.total, job.model.config
+            )
             return None
         return train(setting, job, check_lock, fallback)
 
 
 # Resolve
 
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """A pretraining config, with all that can be looked up before its text is read."""
+
     config: ConfigDict
     directory: storage.Path
     model: dict[str, Any]  # the backbone's fields but vocab_size
     mesh: jax.sharding.Mesh
     tokens: storage.Path  # the directory of the prepared text
     prepare: prepare.PrepareConfig | None  # how it is made, None where it must be there
-    origin: origins.Origin | None  # another run, whose weights are read; None also for a run that resumes
+    # Another run, whose weights are read; None also for a run that resumes
+    origin: origins.Origin | None
     digest: str | None  # of the weights that the run begins with, None for random ones
 
 
 def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
-    """The Setting of a config. UserError for its mistakes, those of its fields all at once, before any text is read."""
+    """The Setting of a config. UserError for its mistakes, those of its fields all at once, before
+    any text is read."""
+
     def model():
         return models.backbone(dict(config.get('model', {})) | {'vocab_size': 1})
+
     rules.validate(config, {'model': rules.GROUP})
     rules.all_of(lambda: rules.validate(config, RULES), model)
     mesh = sharding.make_mesh(**config.mesh)
-    rules.all_of(lambda: optimizer_config.check(config.optimizer),
-                 lambda: optimizer_config.check_code(config.optimizer, lambda: models.shapes(model())),
-                 lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
-                 lambda: workdir.check(directory, 'pretrain'))
+    rules.all_of(
+        lambda: optimizer_config.check(config.optimizer),
+        lambda: optimizer_config.check_code(config.optimizer, lambda: models.shapes(model())),
+        lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
+        lambda: workdir.check(directory, 'pretrain'),
+    )
     config = config.copy_and_resolve_references()
-    given, source = config.init_from, from_hub.local_run(config.init_from)
+    given = config.init_from
+    source = from_hub.local_run(config.init_from)
     config.init_from = None if source is None else str(source)
     tokens_dir = storage.path(config.data.tokens) if config.data.tokens else directory / 'tokens'
     prepared = (tokens_dir / tokens.MANIFEST).exists()
@@ -89,29 +112,53 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
         text = prepare_config(config.data, config.tokenizer)
         _check_vocabulary(text.tokenizer, prepared)
     elif not prepared:
-        raise UserError(f'{tokens_dir}: no prepared text there: ' + (
-            'give config.data.corpus, the text to train on, or config.data.tokens, where it is prepared'
-            if jax.process_count() == 1 else
-            'with several processes run gpt1 prepare --out=DIR first, then give --config.data.tokens=DIR'))
+        raise UserError(
+            f'{tokens_dir}: no prepared text there: '
+            + (
+                'give config.data.corpus, the text to train on, or config.data.tokens, where it is '
+                'prepared'
+                if jax.process_count() == 1
+                else 'with several processes run gpt1 prepare --out=DIR first, then give '
+                '--config.data.tokens=DIR'
+            )
+        )
     origin, digest = origins.find(source, config.init_step, directory)
     fields = models.own_fields(config.model.to_dict())
     if origin:
         origins.check_sizes(origin, fields, given)
     if origin and text and text.tokenizer == 'train' and not prepared:
-        raise UserError(f'config.init_from = {given}: its weights are of its own vocabulary, give '
-                        f'--config.tokenizer.source={given}')
+        raise UserError(
+            f'config.init_from = {given}: its weights are of its own vocabulary, give '
+            f'--config.tokenizer.source={given}'
+        )
     return Setting(config, directory, fields, mesh, tokens_dir, text, origin, digest)
 
 
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
     """How the text of config.data is prepared with config.tokenizer."""
-    join = Join(data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with)
-    merges = vocabulary.merges if vocabulary.source == 'train' and vocabulary.vocab_size is None else None
+    join = Join(
+        data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with
+    )
+    merges = (
+        vocabulary.merges
+        if vocabulary.source == 'train' and vocabulary.vocab_size is None
+        else None
+    )
     source = from_hub.local_tokenizer(vocabulary.source)
     return prepare.PrepareConfig(
-        _several(data.corpus), _several(data.valid), source, vocabulary.encoder, vocabulary.bpe, merges,
-        vocabulary.vocab_size, data.processes or None, data.text_field, verify=data.verify, join=join,
-        characters=vocabulary.characters)
+        _several(data.corpus),
+        _several(data.valid),
+        source,
+        vocabulary.encoder,
+        vocabulary.bpe,
+        merges,
+        vocabulary.vocab_size,
+        data.processes or None,
+        data.text_field,
+        verify=data.verify,
+        join=join,
+        characters=vocabulary.characters,
+    )
 
 
 def _check_vocabulary(source, prepared):
@@ -120,7 +167,11 @@ def _check_vocabulary(source, prepared):
         if source not in ('train', 'published'):
             Tokenizer.load(source)
     except UserError as error:
-        hint = '; the text is prepared: leave config.data.corpus out to continue with it' if prepared else ''
+        hint = (
+            '; the text is prepared: leave config.data.corpus out to continue with it'
+            if prepared
+            else ''
+        )
         raise UserError(f'config.tokenizer.source: {error}{hint}') from None
 
 
@@ -133,25 +184,37 @@ def _check_run_there(setting, allow_change):
     """workdir.compare for all that is known before any text is read."""
     if (setting.directory / 'config.json').exists():
         there = workdir.load(setting.directory).config
-        workdir.compare(setting.directory, _effective(setting, there['model'], there['fingerprint']), allow_change,
-                        setting.config.train.steps)
+        workdir.compare(
+            setting.directory,
+            _effective(setting, there['model'], there['fingerprint']),
+            allow_change,
+            setting.config.train.steps,
+        )
 
 
 def _effective(setting, model, fingerprint):
-    """What config.json holds: the setting, and what its text decides: the size of the vocabulary in `model`, and
-    `fingerprint`."""
+    """What config.json holds: the setting, and what its text decides: the size of the vocabulary in
+    `model`, and `fingerprint`."""
     config = setting.config.to_dict()
     return config | {
-        'kind': 'pretrain', 'model': setting.model | {'vocab_size': model['vocab_size']},
-        'fingerprint': {'tokens': fingerprint.get('tokens'), 'tokenizer': fingerprint.get('tokenizer'),
-                        'origin': setting.digest, **user_code.digests(config)}}
+        'kind': 'pretrain',
+        'model': setting.model | {'vocab_size': model['vocab_size']},
+        'fingerprint': {
+            'tokens': fingerprint.get('tokens'),
+            'tokenizer': fingerprint.get('tokenizer'),
+            'origin': setting.digest,
+            **user_code.digests(config),
+        },
+    }
 
 
 # Build
 
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What a Setting trains, once its text is prepared."""
+
     config: dict[str, Any]  # what config.json holds
     model: Any
     program: loop.Program
@@ -165,60 +228,108 @@ class Job:
 
 
 def build(setting: Setting) -> Job:
-    """The Job of a Setting; prepares its text where that is not done. UserError for a mistake in the text."""
+    """The Job of a Setting; prepares its text where that is not done. UserError for a mistake in
+    the text."""
     config = setting.config
     if setting.prepare is not None:
         own = not config.data.tokens and not (setting.directory / 'config.json').exists()
-        prepare.prepare(setting.prepare, setting.tokens, lock.hold, replace=own)  # of a dry run, perhaps
+        # Of a dry run, perhaps
+        prepare.prepare(setting.prepare, setting.tokens, lock.hold, replace=own)
     tokenizer = Tokenizer.load(setting.tokens / 'tokenizer')
     manifest = tokens.read_manifest(setting.tokens, tokenizer.fingerprint)
-    train, valid = (tokens.open_split(setting.tokens, split, config.data.verify) for split in ('train', 'valid'))
-    if setting.origin is not None and setting.origin.run.tokenizer().fingerprint != tokenizer.fingerprint:
-        raise UserError(f'{setting.origin.run.path}: its tokenizer is another one; prepare the corpus with '
-                        f'--config.tokenizer.source={setting.origin.run.path}')
+    train, valid = (
+        tokens.open_split(setting.tokens, split, config.data.verify) for split in ('train', 'valid')
+    )
+    if (
+        setting.origin is not None
+        and setting.origin.run.tokenizer().fingerprint != tokenizer.fingerprint
+    ):
+        raise UserError(
+            f'{setting.origin.run.path}: its tokenizer is another one; prepare the '
+            'corpus with '
+            f'--config.tokenizer.source={setting.origin.run.path}'
+        )
     fields = setting.model | {'vocab_size': tokenizer.vocab_size}
     model = models.backbone(fields)
-    n_ctx, size = model.config.n_ctx, config.batch.size
+    n_ctx = model.config.n_ctx
+    size = config.batch.size
     per_epoch = train.n_windows(n_ctx) / size
     total = config.train.steps or int(config.train.epochs * per_epoch)
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
-    effective = _effective(setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint})
+    effective = _effective(
+        setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint}
+    )
     at = {}
     if config.checkpoint.keep_words:
         words_per_step = counts.words_per_step(manifest, size * n_ctx)
         at = counts.steps_at(config.checkpoint.keep_words, words_per_step, total)
         print(counts.words_line(at, words_per_step), flush=True)
-    keep_steps, words_at = session.steps_to_keep(setting.directory, config.checkpoint.keep_steps, at)
+    keep_steps, words_at = session.steps_to_keep(
+        setting.directory, config.checkpoint.keep_steps, at
+    )
     effective['checkpoint']['keep_steps'] = keep_steps
     if words_at:
         effective['checkpoint']['words_at'] = words_at
     unigram_loss = counts.unigram_loss(train)
-    console.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
-    batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
-    intervals = loop.Intervals(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
-    return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
-               manifest['splits']['valid'], batches, hyperparameters(config, total), intervals, unigram_loss)
+    console.print_plan(
+        manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps
+    )
+    batches = device_data.batches(
+        train, n_ctx, size, config.seed, setting.mesh, config.data.resident
+    )
+    intervals = loop.Intervals(
+        total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps
+    )
+    return Job(
+        effective,
+        model,
+        make_program(config, model, setting.mesh, total),
+        tokenizer,
+        valid,
+        manifest['splits']['valid'],
+        batches,
+        hyperparameters(config, total),
+        intervals,
+        unigram_loss,
+    )
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):
-    if total >= 2 ** 31:
-        raise UserError(f'{total:.3g} steps are too many, an int32 must hold them: give fewer config.train.epochs')
+    if total >= 2**31:
+        raise UserError(
+            f'{total:.3g} steps are too many, an int32 must hold them: give fewer '
+            'config.train.epochs'
+        )
     if total < 1 or train.n_windows(n_ctx) == 0:
-        raise UserError(f'{directory}: {train.n_tokens:,} training tokens are less than one batch ({size} x {n_ctx}): '
-                        'give more text, or config.train.steps')
+        raise UserError(
+            f'{directory}: {train.n_tokens:,} training tokens are less than one batch '
+            f'({size} x {n_ctx}): '
+            'give more text, or config.train.steps'
+        )
     if valid.n_windows(n_ctx) < 1:
-        raise UserError(f'{directory}: {valid.n_tokens:,} validation tokens are less than one window of {n_ctx}: '
-                        'hold out more, such as --config.data.valid=0.1')
+        raise UserError(
+            f'{directory}: {valid.n_tokens:,} validation tokens are less than one '
+            f'window of {n_ctx}: '
+            'hold out more, such as --config.data.valid=0.1'
+        )
 
 
-def make_program(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh, total: int = 1) -> loop.Program:
-    """The compiled functions of a pretraining config. The step takes the tokens on the devices (device_data.place) as a
-    further argument where a batch is the numbers of its windows. total: steps of the whole training, for a schedule of
-    the user's own."""
+def make_program(
+    config: ConfigDict, model: Any, mesh: jax.sharding.Mesh, total: int = 1
+) -> loop.Program:
+    """The compiled functions of a pretraining config. The step takes the tokens on the devices
+    (device_data.place) as a further argument where a batch is the numbers of its windows. total:
+    steps of the whole training, for a schedule of the user's own."""
     self_check.check(model.config)
     schedule = optimizer_config.schedule_key(config.optimizer, config.optimizer.warmup_steps, total)
-    return _program(model, optimizer_config.settings(config.optimizer), schedule, mesh, config.batch.microbatches,
-                    config.batch.loss_chunks)
+    return _program(
+        model,
+        optimizer_config.settings(config.optimizer),
+        schedule,
+        mesh,
+        config.batch.microbatches,
+        config.batch.loss_chunks,
+    )
 
 
 @functools.lru_cache
@@ -230,10 +341,19 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
         ids = batch['tokens'] if corpus is None else device_data.windows(corpus, batch['window'])
         hidden, embeddings = model.apply({'params': params}, ids[:, :-1], key)
         ops = table.ops(model.config)
-        return jnp.mean(losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)), {}
+        return jnp.mean(
+            losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)
+        ), {}
 
-    return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
-                             microbatches, models.precision(model.config))
+    return loop.make_program(
+        init,
+        loss,
+        optimizer_config.make(settings),
+        optimizer_config.schedule(*schedule),
+        mesh,
+        microbatches,
+        models.precision(model.config),
+    )
 
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
@@ -243,51 +363,83 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
 
 # Run
 
+
 def train(setting: Setting, job: Job, check_lock: Any, fallback: bool) -> workdir.Run:
-    """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see workdir.hold."""
-    config, program, total = setting.config, job.program, job.intervals.total
+    """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see
+    workdir.hold."""
+    config = setting.config
+    program = job.program
+    total = job.intervals.total
 
     def transfer(fresh):
         if setting.origin is None:
             return fresh
-        return checkpoint.restore_params(setting.origin.run.checkpoints, setting.origin.step, program.state.params)
+        return checkpoint.restore_params(
+            setting.origin.run.checkpoints, setting.origin.step, program.state.params
+        )
+
     this = session.open_run(setting.directory, job.config, job.tokenizer)
     state = session.initial_state(this, program, config.seed, fallback, transfer)
     warn = counts.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
     with session.Session(this, program, state, total, check_lock, warn, flops) as current:
         console.print_start(program, state, total, job.batches, job.model.config)
-        loop.fit(program, state, job.hyper, job.batches, job.intervals, current, _evaluation(job, setting, current))
+        loop.fit(
+            program,
+            state,
+            job.hyper,
+            job.batches,
+            job.intervals,
+            current,
+            _evaluation(job, setting, current),
+        )
     return this
 
 
 def _evaluation(job, setting, current):
-    """The `evaluate` of loop.fit: logs the validation loss; the smaller it is, the better the state."""
-    config, mesh = setting.config, setting.mesh
-    rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)  # these fit in training
-    mean_loss = validation.mean_loss(job.model, mesh, job.valid, config.eval.windows, rows, config.batch.loss_chunks)
-    sample = text_generation.sampler(job.config['model'], mesh, job.tokenizer, job.valid, config.eval.sample)
+    """The `evaluate` of loop.fit: logs the validation loss; the smaller it is, the better the
+    state."""
+    config = setting.config
+    mesh = setting.mesh
+    # These fit in training
+    rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)
+    mean_loss = validation.mean_loss(
+        job.model, mesh, job.valid, config.eval.windows, rows, config.batch.loss_chunks
+    )
+    sample = text_generation.sampler(
+        job.config['model'], mesh, job.tokenizer, job.valid, config.eval.sample
+    )
 
     def evaluate(state):
         step = int(state.step)
         loss = mean_loss(state.params)
         perplexity = metrics.perplexity(loss)
         bits = metrics.bits_per_byte(loss, job.held_out['bytes'] / job.held_out['tokens'])
-        current.append(step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits})
-        print(f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  {bits:.3f} bits a byte',
-              flush=True)
+        current.append(
+            step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits}
+        )
+        print(
+            f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  '
+            f'{bits:.3f} bits a byte',
+            flush=True,
+        )
         if sample:
             print(f'  {sample(state.params)}', flush=True)
         return -loss
+
     return evaluate
 
 
 def _define_flags():
     cli.define_process_flags()
-    config_file.define('pretrain',
-                       'A config by its name, or a file of your own: FILE.py; --config.FIELD=VALUE sets a field.')
+    config_file.define(
+        'pretrain',
+        'A config by its name, or a file of your own: FILE.py; --config.FIELD=VALUE sets a field.',
+    )
     cli.define_run_flags()
-    flags.DEFINE_bool('dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.')
+    flags.DEFINE_bool(
+        'dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.'
+    )
 
 
 def main() -> None:

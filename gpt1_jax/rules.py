@@ -1,7 +1,10 @@
-"""What the fields of a config may be: a rule stands beside the default, in configs/ or in the model's dataclass.
+"""What the fields of a config may be: a rule stands beside the default, in configs/ or in the
+model's dataclass.
 
-The type of a default is a rule already (`of_defaults`); what is narrower is written down: 'batch.size': whole(1).
+The type of a default is a rule already (`of_defaults`); what is narrower is written down:
+'batch.size': whole(1).
 """
+
 import functools
 import importlib
 import importlib.util
@@ -19,7 +22,8 @@ LISTED = 4  # missing fields that a message names; of more it gives the number
 
 
 def validate(config: Any, rules: Mapping[str, Rule]) -> None:
-    """UserError that lists every missing field of a config (ConfigDict or nested dict) and every value that its rule
+    """UserError that lists every missing field of a config (ConfigDict or nested dict) and every
+    value that its rule
     refuses. rules: {'batch.size': (predicate, 'a whole number of at least 1')}.
     """
     missing: list[str] = []
@@ -40,7 +44,11 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
     found = list(dict.fromkeys(found))
     if missing:
         check_program(config)
-        listed = ', '.join(missing) if len(missing) <= LISTED else f'{missing[0]} and {len(missing) - 1} more fields'
+        listed = (
+            ', '.join(missing)
+            if len(missing) <= LISTED
+            else f'{missing[0]} and {len(missing) - 1} more fields'
+        )
         found.insert(0, f'{listed} {"is" if len(missing) == 1 else "are"} missing')
     if found:
         raise UserError('; '.join(found))
@@ -58,7 +66,8 @@ def problem(name: str, value: Any, rule: Rule) -> list[str]:
 
 
 def require(values: Mapping[str, tuple[Any, Rule]]) -> None:
-    """UserError that lists every value that its rule refuses. values: {'batch.size': (0, whole(1))}."""
+    """UserError that lists every value that its rule refuses. values: {'batch.size': (0,
+    whole(1))}."""
     found = [line for name, (value, rule) in values.items() for line in problem(name, value, rule)]
     if found:
         raise UserError('; '.join(found))
@@ -71,8 +80,11 @@ def _is_group(value):
 def check_program(config: Any, wanted: str = '') -> None:
     """UserError for a config that is another program's than the wanted one's."""
     known = {*flatten(config), *config}
-    complete = [program for program in PROGRAMS
-                if known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()]
+    complete = [
+        program
+        for program in PROGRAMS
+        if known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()
+    ]
     if wanted in complete:
         return
     if complete:
@@ -94,8 +106,9 @@ def all_of(*checks: Callable[[], Any]) -> None:
 
 
 def of_defaults(defaults: Any, narrower: Mapping[str, Rule]) -> dict[str, Rule]:
-    """The rules of a ConfigDict's fields: `narrower`'s, else that a value has its default's type. None is accepted
-    where it is the default. The fields of the group `model` have their rules in models/."""
+    """The rules of a ConfigDict's fields: `narrower`'s, else that a value has its default's type.
+    None is accepted where it is the default. The fields of the group `model` have their rules in
+    models/."""
     rules = {}
     for name, default in flatten(defaults).items():
         if not name.startswith('model.'):
@@ -107,13 +120,21 @@ def of_defaults(defaults: Any, narrower: Mapping[str, Rule]) -> dict[str, Rule]:
 def _of_type(defaults, name):
     *parents, last = name.split('.')
     kind = functools.reduce(operator.getitem, parents, defaults).get_type(last)
-    return {bool: flag(), str: text(), int: whole(-LARGEST), float: number(), tuple: several(ANY)}.get(kind, ANY)
+    return {
+        bool: flag(),
+        str: text(),
+        int: whole(-LARGEST),
+        float: number(),
+        tuple: several(ANY),
+    }.get(kind, ANY)
 
 
 def choose(what: str, name: str, known: Mapping[str, Any]) -> Any:
     """known[name]. UserError naming all there are for another name."""
     if name not in known:
-        raise UserError(f'no {what} {name!r}{did_you_mean(name, known)} (there are {", ".join(known)})')
+        raise UserError(
+            f'no {what} {name!r}{did_you_mean(name, known)} (there are {", ".join(known)})'
+        )
     return known[name]
 
 
@@ -129,26 +150,35 @@ def is_number(x: Any) -> bool:
     return isinstance(x, numbers.Real) and not isinstance(x, bool)
 
 
-def whole(low: float, high: int = 2 ** 31 - 1) -> Rule:
+def whole(low: float, high: int = 2**31 - 1) -> Rule:
     """An int from `low` to `high`, by default the largest int32."""
-    return (lambda x: isinstance(x, int) and not isinstance(x, bool) and low <= x <= high,
-            f'a whole number from {low} to {high:,}')
+    return (
+        lambda x: isinstance(x, int) and not isinstance(x, bool) and low <= x <= high,
+        f'a whole number from {low} to {high:,}',
+    )
 
 
-def integer(low: float, high: int = 2 ** 31 - 1) -> Rule:
-    """As `whole`, of an argument in Python: numpy's integers too, which a config, written as JSON, cannot hold."""
+def integer(low: float, high: int = 2**31 - 1) -> Rule:
+    """As `whole`, of an argument in Python: numpy's integers too, which a config, written as JSON,
+    cannot hold."""
     accepts, wanted = whole(low, high)
     return lambda x: accepts(x if isinstance(x, bool) else operator.index(x)), wanted
 
 
 def between(low: float, high: float) -> Rule:
     """A number from `low` to below `high`."""
-    return lambda x: is_number(x) and low <= x < high, f'a number of at least {low} and below {high}'
+    return (
+        lambda x: is_number(x) and low <= x < high,
+        f'a number of at least {low} and below {high}',
+    )
 
 
 def number() -> Rule:
     """A finite number that float32 can hold."""
-    return lambda x: is_number(x) and -LARGEST < x < LARGEST, f'a number of magnitude below {LARGEST}'
+    return (
+        lambda x: is_number(x) and -LARGEST < x < LARGEST,
+        f'a number of magnitude below {LARGEST}',
+    )
 
 
 def positive() -> Rule:
@@ -170,14 +200,19 @@ def one_of(*choices: str) -> Rule:
 
 def or_code(*choices: str) -> Rule:
     """One of the built-in choices, or code named as FILE:NAME or optax:NAME (user_code.py)."""
-    return (lambda x: x in choices or all(x.rpartition(':')[::2]),
-            f'one of {", ".join(map(repr, choices))}, or FILE:NAME')
+    return (
+        lambda x: x in choices or all(x.rpartition(':')[::2]),
+        f'one of {", ".join(map(repr, choices))}, or FILE:NAME',
+    )
 
 
 def several(rule: Rule) -> Rule:
     """A tuple or list of values that another rule accepts."""
     accepts, wanted = rule
-    return lambda x: isinstance(x, (tuple, list)) and all(map(accepts, x)), f'a tuple, each of it {wanted}'
+    return (
+        lambda x: isinstance(x, (tuple, list)) and all(map(accepts, x)),
+        f'a tuple, each of it {wanted}',
+    )
 
 
 def optional(rule: Rule) -> Rule:
@@ -188,9 +223,11 @@ def optional(rule: Rule) -> Rule:
 
 def extra(*libraries: str) -> Rule:
     """'', or the name of an installed library, which is the name of the extra that installs it."""
-    return (lambda x: x == '' or x in libraries and importlib.util.find_spec(x),
-            f"'', or with the extra of its name (pip install 'gpt1_jax[{libraries[0]}]') "
-            f'{" or ".join(map(repr, libraries))}')
+    return (
+        lambda x: x == '' or x in libraries and importlib.util.find_spec(x),
+        f"'', or with the extra of its name (pip install 'gpt1_jax[{libraries[0]}]') "
+        f'{" or ".join(map(repr, libraries))}',
+    )
 
 
 def span(text: str) -> tuple[int, int] | None:
@@ -205,7 +242,12 @@ def span(text: str) -> tuple[int, int] | None:
 
 GROUP = (_is_group, 'a group of fields')
 ANY = (lambda x: True, 'any value')
-AXIS = (lambda x: whole(-1)[0](x) and x != 0, 'a whole number of at least 1, or -1 for the remaining devices')
+AXIS = (
+    lambda x: whole(-1)[0](x) and x != 0,
+    'a whole number of at least 1, or -1 for the remaining devices',
+)
 SPAN = (lambda x: span(x) or True, 'START:STOP, two steps, the first the smaller')
-TENSORBOARD = (lambda x: x is False or x is True and importlib.util.find_spec('tensorboardX'),
-               "False, or with the extra tensorboard (pip install 'gpt1_jax[tensorboard]') True")
+TENSORBOARD = (
+    lambda x: x is False or x is True and importlib.util.find_spec('tensorboardX'),
+    "False, or with the extra tensorboard (pip install 'gpt1_jax[tensorboard]') True",
+)

@@ -1,5 +1,6 @@
-"""What the command does before a program's imports, which take seconds: signals end it with one line, and it restarts
-with huge pages."""
+"""What the command does before a program's imports, which take seconds: signals end it with one
+line, and it restarts with huge pages."""
+
 import contextlib
 import os
 import pathlib
@@ -8,7 +9,8 @@ import sys
 
 
 def before_imports(program: str) -> None:
-    # An interrupt would show a traceback of some import, or be lost there. cli.run makes it a KeyboardInterrupt again.
+    # An interrupt would show a traceback of some import, or be lost there. cli.run makes it a
+    # KeyboardInterrupt again.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
     with_huge_pages()
@@ -25,21 +27,36 @@ def _interrupted(number, frame):
 
 def _stopped(number, frame):
     """The exit status tells a scheduler to start again."""
-    os.write(2, f'error: stopped by {signal.Signals(number).name}: rerun the same command to resume\n'.encode())
+    os.write(
+        2,
+        f'error: stopped by {signal.Signals(number).name}: rerun the same command to '
+        'resume\n'.encode(),
+    )
     flag = '--exit_code_when_stopped='
     given = [word.removeprefix(flag) for word in sys.argv if word.startswith(flag)]
     os._exit(int(given[-1]) if given and given[-1].isdecimal() else 75)
 
 
 def with_huge_pages() -> None:
-    """Restart this process with huge pages for malloc: training on CPUs is a fifth (float32) to a quarter (bfloat16)
-    faster (experiments/benchmarks/README.md). glibc (from 2.35) reads the setting before Python runs, hence the
-    restart. Only where the kernel leaves the choice to programs and the user has made none, and not in a session of an
-    interpreter, which would be lost."""
+    """Restart this process with huge pages for malloc: training on CPUs is a fifth (float32) to a
+    quarter (bfloat16) faster (experiments/benchmarks/README.md). glibc (from 2.35) reads the
+    setting before Python runs, hence the restart. Only where the kernel leaves the choice to
+    programs and the user has made none, and not in a session of an interpreter, which would be
+    lost."""
     tunables = os.environ.get('GLIBC_TUNABLES', '')
-    if 'glibc.malloc.hugetlb' in tunables or os.environ.get('GPT1_JAX_HUGE_PAGES') == '0' or hasattr(sys, 'ps1'):
+    if (
+        'glibc.malloc.hugetlb' in tunables
+        or os.environ.get('GPT1_JAX_HUGE_PAGES') == '0'
+        or hasattr(sys, 'ps1')
+    ):
         return
     with contextlib.suppress(OSError):  # no Linux, or no permission: train without
-        if '[madvise]' in pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled').read_text(encoding='ascii'):
+        if '[madvise]' in pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled').read_text(
+            encoding='ascii'
+        ):
             setting = ':'.join(filter(None, (tunables, 'glibc.malloc.hugetlb=1')))
-            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {'GLIBC_TUNABLES': setting})
+            os.execve(
+                sys.executable,
+                [sys.executable, *sys.orig_argv[1:]],
+                os.environ | {'GLIBC_TUNABLES': setting},
+            )

@@ -1,13 +1,17 @@
-"""Functions and classes of the user's own, named in a config: 'FILE:NAME', or for optimizers 'optax:NAME'.
+"""Functions and classes of the user's own, named in a config: 'FILE:NAME', or for optimizers
+'optax:NAME'.
 
     --config.model.ops.gelu=ideas/relu.py:relu --config.optimizer.kind=optax:lion
 
-A run records the SHA-256 of each file, and resumes only with the same contents. Each file runs once a process, in which
+A run records the SHA-256 of each file, and resumes only with the same contents. Each file runs once
+a process, in which
 it must not change: compiled programs would still have the code of before.
 
-Only code that the user names runs. The names in a command's own config are trusted (`trust`). A run that is read may be
-a stranger's, and its config.json may name any file: without --trust_code, `load` refuses what only the run names.
+Only code that the user names runs. The names in a command's own config are trusted (`trust`). A run
+that is read may be a stranger's, and its config.json may name any file: without --trust_code,
+`load` refuses what only the run names.
 """
+
 import contextlib
 import functools
 import hashlib
@@ -46,8 +50,8 @@ def trust_everything() -> None:
 def load(name: str, field: str) -> Any:
     """Load the function or class that 'FILE:NAME' or 'optax:NAME' names.
 
-    field: of the config, for errors. UserError if nobody trusted the name, or if the file does not exist, cannot be
-    run, has changed since this process ran it, or has no such name.
+    field: of the config, for errors. UserError if nobody trusted the name, or if the file does not
+    exist, cannot be run, has changed since this process ran it, or has no such name.
     """
     place, _, attribute = name.rpartition(':')
     if place in LIBRARIES:
@@ -55,21 +59,28 @@ def load(name: str, field: str) -> Any:
     elif name in _trusted or _everything_trusted:
         module = _module(place, field)
     else:
-        raise UserError(f'{field} = {name}: is code, which only this run names: read {place}, then give --trust_code '
-                        '(in Python trust_code=True) to run it')
+        raise UserError(
+            f'{field} = {name}: is code, which only this run names: read {place}, '
+            'then give --trust_code '
+            '(in Python trust_code=True) to run it'
+        )
     try:
         found = functools.reduce(getattr, attribute.split('.'), module)
     except AttributeError:
         public = [known for known in vars(module) if not known.startswith('_')]
-        raise UserError(f'{field} = {name}: {place} has no {attribute!r}{did_you_mean(attribute, public)}') from None
+        raise UserError(
+            f'{field} = {name}: {place} has no {attribute!r}{did_you_mean(attribute, public)}'
+        ) from None
     if place in LIBRARIES and not getattr(found, '__module__', '').startswith(place):
-        raise UserError(f"{field} = {name}: is not a function of {place} itself")  # such as a module that it imports
+        # Such as a module that it imports
+        raise UserError(f'{field} = {name}: is not a function of {place} itself')
     return found
 
 
 @contextlib.contextmanager
 def running(name: str, field: str) -> Iterator[None]:
-    """Turns what goes wrong in loaded code into a UserError that names the config's field, the file and its line."""
+    """Turns what goes wrong in loaded code into a UserError that names the config's field, the file
+    and its line."""
     try:
         with in_code(name.rpartition(':')[0]):
             yield
@@ -102,32 +113,42 @@ def _named(config):
 
 
 def check(run: Any, recorded: Mapping[str, str]) -> None:
-    """UserError where code that a run was trained with has changed. recorded: its {FILE:NAME: digest}."""
+    """UserError where code that a run was trained with has changed. recorded: its {FILE:NAME:
+    digest}."""
     for name, expected in recorded.items():
         try:
             found = digest(name)
         except OSError as error:
-            raise UserError(f'{run}: was trained with {name}, which cannot be read ({os_line(error)})') from None
+            raise UserError(
+                f'{run}: was trained with {name}, which cannot be read ({os_line(error)})'
+            ) from None
         if found != expected:
             raise UserError(f'{run}: was trained with {name}, which has changed since')
 
 
-_places: dict[str, pathlib.Path] = {}  # where each FILE of FILE:NAME is, by which compiled programs are found again
-_modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}  # (contents, module) of the files run so far
+# Where each FILE of FILE:NAME is, by which compiled programs are found again
+_places: dict[str, pathlib.Path] = {}
+# (contents, module) of the files run so far
+_modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}
 
 
 def _module(file, field):
-    """The module of a file, which runs once: programs that were compiled with it stay in use in this process."""
+    """The module of a file, which runs once: programs that were compiled with it stay in use in
+    this process."""
     path = pathlib.Path(file).resolve()
     try:
         with os_errors_in_one_line():
             contents = path.read_bytes()
         if _places.setdefault(str(file), path) != path:
-            raise UserError(f'{file} was {_places[str(file)]} before in this process: give an absolute path')
+            raise UserError(
+                f'{file} was {_places[str(file)]} before in this process: give an absolute path'
+            )
         if path in _modules:
             before, module = _modules[path]
             if before != contents:
-                raise UserError(f'{file} has changed since this process ran it: start a new process')
+                raise UserError(
+                    f'{file} has changed since this process ran it: start a new process'
+                )
             return module
         place = hashlib.sha256(bytes(path)).hexdigest()[:12]  # two files may share a name
         module = types.ModuleType(f'gpt1_jax_user_code_{place}_{path.stem}')

@@ -1,13 +1,16 @@
-"""Verifies a pretraining run: trains again between two of its checkpoints and compares every array to the bit.
+"""Verifies a pretraining run: trains again between two of its checkpoints and compares every array
+to the bit.
 
 gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40] [--tokens=DIR]
 
-Also checked: config.json against the config in the checkpoints (a run that was continued with --allow_change is
-replayed from the step where it was), the tokens against their hashes, your own code (FILE:NAME), and, as notes, the
-code of this package, its libraries and the devices, without which results may differ by rounding. By default the last
-two checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1 where anything differs, with
-what and by how much. On a GPU only runs trained with --deterministic repeat to the bit.
+Also checked: config.json against the config in the checkpoints (a run that was continued with
+--allow_change is replayed from the step where it was), the tokens against their hashes, your own
+code (FILE:NAME), and, as notes, the code of this package, its libraries and the devices, without
+which results may differ by rounding. By default the last two checkpoints are taken; --from_step=0
+begins with the initial weights. Exit status 1 where anything differs, with what and by how much. On
+a GPU only runs trained with --deterministic repeat to the bit.
 """
+
 import functools
 from typing import Any
 
@@ -28,9 +31,14 @@ from gpt1_jax.training.loop import TrainState
 SHOWN = 8  # differing arrays that a message names
 
 
-def run(directory: str | storage.Path, from_step: int | None = None, to_step: int | None = None,
-        tokens: str | None = None) -> list[str]:
-    """Verify a pretraining run; returns the lines that it prints. UserError that names what differs.
+def run(
+    directory: str | storage.Path,
+    from_step: int | None = None,
+    to_step: int | None = None,
+    tokens: str | None = None,
+) -> list[str]:
+    """Verify a pretraining run; returns the lines that it prints. UserError that names what
+    differs.
 
     tokens: the directory of its prepared text, by default as in config.json.
     """
@@ -47,9 +55,13 @@ def run(directory: str | storage.Path, from_step: int | None = None, to_step: in
     for name in ('tokens', 'tokenizer'):
         recorded, here = (config['fingerprint'][name] for config in (this.config, job.config))
         if recorded != here:
-            raise UserError(f'{this.path}: was trained with other {name}: fingerprint {recorded[:16]}, here '
-                            f'{here[:16]}')
-    expected = checkpoint.restore(this.checkpoints, last, job.program.state)  # DamagedError names a damaged array
+            raise UserError(
+                f'{this.path}: was trained with other {name}: fingerprint '
+                f'{recorded[:16]}, here '
+                f'{here[:16]}'
+            )
+    # DamagedError names a damaged array
+    expected = checkpoint.restore(this.checkpoints, last, job.program.state)
     if first:
         state = checkpoint.restore(this.checkpoints, first, job.program.state)
     else:
@@ -64,8 +76,10 @@ def run(directory: str | storage.Path, from_step: int | None = None, to_step: in
     arrays = sum(map(len, meta['arrays'].values()))
     if differing:
         others = f'; and {len(differing) - SHOWN} more' if len(differing) > SHOWN else ''
-        raise UserError(f'{this.path}: {steps}: {len(differing)} of {arrays} arrays differ: '
-                        f'{"; ".join(differing[:SHOWN])}{others}{"".join(f" ({note})" for note in notes)}')
+        raise UserError(
+            f'{this.path}: {steps}: {len(differing)} of {arrays} arrays differ: '
+            f'{"; ".join(differing[:SHOWN])}{others}{"".join(f" ({note})" for note in notes)}'
+        )
     lines = [f'{steps}: {arrays} arrays equal to the bit', *notes]
     print('\n'.join(lines), flush=True)
     return lines
@@ -79,54 +93,84 @@ def _steps(run, first, last):
     if first is None:
         first = earlier[-1] if earlier else 0
     if first and first not in earlier or first >= last:
-        raise UserError(f'{run.path}: --from_step={first} must be 0 or a saved step before {last}; there are '
-                        f'{", ".join(map(str, saved))}')
+        raise UserError(
+            f'{run.path}: --from_step={first} must be 0 or a saved step before '
+            f'{last}; there are '
+            f'{", ".join(map(str, saved))}'
+        )
     if not first and run.config['fingerprint'].get('origin'):
-        raise UserError(f'{run.path}: begins with the weights of another run: give --from_step, a saved step')
+        raise UserError(
+            f'{run.path}: begins with the weights of another run: give --from_step, a saved step'
+        )
     return first, last
 
 
 def _check_config(run, first, last):
-    """UserError naming the fields of config.json that are not those saved with a checkpoint. Where training started
-    from the first one, --allow_change may have changed some there."""
+    """UserError naming the fields of config.json that are not those saved with a checkpoint. Where
+    training started from the first one, --allow_change may have changed some there."""
     starts = {row['step'] for row in _starts(run, last)}
     for step in (step for step in run.steps() if first <= step <= last):
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
-        changed = {field: line for field, line in workdir.changed(saved, run.config).items()
-                   if not workdir.listed(field, workdir.SCORING)}
+        changed = {
+            field: line
+            for field, line in workdir.changed(saved, run.config).items()
+            if not workdir.listed(field, workdir.SCORING)
+        }
         if step == first and step in starts:
             run.check_checkpoint(step)
         elif changed:
-            raise UserError(f'{run.path}: config.json is not what step {step:,} was trained with '
-                            f'({"; ".join(changed.values())})')
+            raise UserError(
+                f'{run.path}: config.json is not what step {step:,} was trained with '
+                f'({"; ".join(changed.values())})'
+            )
 
 
 def _config_of(run, tokens):
     """The pretraining config that a run's config.json was made from, for the tokens that it has."""
-    config = ConfigDict({name: value for name, value in run.config.items() if name not in ('kind', 'fingerprint')})
-    config.data.corpus, config.data.verify, config.data.tokens = '', True, tokens or config.data.tokens
+    config = ConfigDict(
+        {name: value for name, value in run.config.items() if name not in ('kind', 'fingerprint')}
+    )
+    config.data.corpus = ''
+    config.data.verify = True
+    config.data.tokens = tokens or config.data.tokens
     config.init_from = config.init_step = None
     place = storage.path(config.data.tokens or run.path / 'tokens')
     if not (place / MANIFEST).exists():
-        raise UserError(f'{place}: no prepared text there: give --tokens=DIR, where that of the run is')
+        raise UserError(
+            f'{place}: no prepared text there: give --tokens=DIR, where that of the run is'
+        )
     return config
 
 
 def _starts(run, last):
     """The starts of training before a step."""
-    return [row for row in results.read(run.path / 'environment.jsonl', results.OF_A_START) if row['step'] < last]
+    return [
+        row
+        for row in results.read(run.path / 'environment.jsonl', results.OF_A_START)
+        if row['step'] < last
+    ]
 
 
 def _notes(run, first, last, meta, params):
     """What differs between the training of these steps and this process, a line each."""
     starts = _starts(run, last)
-    of_these = [row for i, row in enumerate(starts) if i + 1 == len(starts) or starts[i + 1]['step'] > first]
+    of_these = [
+        row for i, row in enumerate(starts) if i + 1 == len(starts) or starts[i + 1]['step'] > first
+    ]
     codes = {row['code'] for row in of_these} - {provenance.code_digest()}
-    notes = [f'trained with code {code}, replayed with {provenance.code_digest()}' for code in sorted(codes)]
+    notes = [
+        f'trained with code {code}, replayed with {provenance.code_digest()}'
+        for code in sorted(codes)
+    ]
     if jax.default_backend() == 'gpu' and not _deterministic(meta['environment']):
-        notes.append('trained on a GPU without --deterministic, so that two runs need not be the same to the bit')
+        notes.append(
+            'trained on a GPU without --deterministic, so that two runs need not be the '
+            'same to the bit'
+        )
     setup = provenance.departures(meta['environment'], provenance.environment(params))
-    return notes + [f'another setup, whose results may differ by rounding: {", ".join(setup)}'] * bool(setup)
+    return notes + [
+        f'another setup, whose results may differ by rounding: {", ".join(setup)}'
+    ] * bool(setup)
 
 
 def _deterministic(environment):
@@ -135,22 +179,33 @@ def _deterministic(environment):
 
 
 def _differences(state: TrainState, expected: TrainState, meta: dict[str, Any]) -> list[str]:
-    """'params/embed/tokens by up to 0.01' of each array that is not what the checkpoint recorded."""
+    """'params/embed/tokens by up to 0.01' of each array that is not what the checkpoint
+    recorded."""
     lines = []
     for item, recorded in meta['arrays'].items():
-        ours, theirs = named_leaves(getattr(state, item)), named_leaves(getattr(expected, item))
+        ours = named_leaves(getattr(state, item))
+        theirs = named_leaves(getattr(expected, item))
         for name, found in provenance.describe(getattr(state, item)).items():
             if found['digest'] != recorded[name]['digest']:
-                by = np.abs(np.subtract(*jax.device_get((ours[name], theirs[name])), dtype=np.float64)).max()
+                by = np.abs(
+                    np.subtract(*jax.device_get((ours[name], theirs[name])), dtype=np.float64)
+                ).max()
                 lines.append(f'{item}/{name} by up to {by:.3g}')
     return lines
 
 
 def _define_flags():
     flags.DEFINE_string('workdir', None, 'Directory of the pretraining run.', required=True)
-    flags.DEFINE_integer('from_step', None, 'A saved step, or 0; default the last one before --to_step.', lower_bound=0)
+    flags.DEFINE_integer(
+        'from_step',
+        None,
+        'A saved step, or 0; default the last one before --to_step.',
+        lower_bound=0,
+    )
     flags.DEFINE_integer('to_step', None, 'A saved step; default the latest.', lower_bound=1)
-    flags.DEFINE_string('tokens', None, 'Directory of the prepared text of the run; default that in config.json.')
+    flags.DEFINE_string(
+        'tokens', None, 'Directory of the prepared text of the run; default that in config.json.'
+    )
 
 
 def main() -> None:

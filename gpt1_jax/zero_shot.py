@@ -1,10 +1,13 @@
-"""Section 5, Zero-shot Behaviors: tasks solved by a pretrained model without fine-tuning, at every saved step.
+"""Section 5, Zero-shot Behaviors: tasks solved by a pretrained model without fine-tuning, at every
+saved step.
 
 gpt1 zero_shot --config=zero_shot:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
-evaluation/zero_shot_heuristics.py says what is scored for each task, and what is compared. BLiMP, which the paper does
+evaluation/zero_shot_heuristics.py says what is scored for each task, and what is compared. BLiMP,
+which the paper does
 not have, is a task here as well: --config=zero_shot:blimp.
 """
+
 import time
 from typing import NamedTuple
 
@@ -30,36 +33,47 @@ SAMPLE = 200  # rows that `count_tokens` encodes of each split
 
 class Setting(NamedTuple):
     """A zero-shot config, with its task, its pretrained run and its files looked up."""
+
     config: ConfigDict
     task: Task
     heuristic: Heuristic
     run: workdir.Run
-    results: storage.Path    # the file to append to
+    results: storage.Path  # the file to append to
     tokenizer: Tokenizer
     n_ctx: int
-    splits: tuple[str, ...]  # to read: the one that is scored and, where a threshold is chosen, the training split
-    hashes: dict[str, str]   # {file name: hash} of their files
-    chosen: frozenset[str]   # 'SET/PAIR' of the pairs in config.data.filter
+    # To read: the one that is scored and, where a threshold is chosen, the training split
+    splits: tuple[str, ...]
+    hashes: dict[str, str]  # {file name: hash} of their files
+    chosen: frozenset[str]  # 'SET/PAIR' of the pairs in config.data.filter
 
 
 def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
-    """Score every saved checkpoint, or config.step, or `steps`; append to results.jsonl and write predictions.
+    """Score every saved checkpoint, or config.step, or `steps`; append to results.jsonl and write
+    predictions.
 
-    Returns the rows, one for each checkpoint, metric and group of rows (group None: all of them). UserError for a
-    mistake in the config, the data or the pretrained run. A step that a run in progress deletes before its turn is left
-    out, unless it was asked for.
+    Returns the rows, one for each checkpoint, metric and group of rows (group None: all of them).
+    UserError for a mistake in the config, the data or the pretrained run. A step that a run in
+    progress deletes before its turn is left out, unless it was asked for.
     """
     setting = resolve(config)
     config = setting.config
     every = steps is None and config.step is None
     if steps is None:
-        steps = [config.step] if config.step is not None else setting.run.steps() or [setting.run.step()]  # raises
+        # Raises
+        steps = (
+            [config.step]
+            if config.step is not None
+            else setting.run.steps() or [setting.run.step()]
+        )
     steps = [setting.run.step(step) for step in steps]
     skipped: list[str] = []
     on_bad = skipped.append if config.data.skip_bad else fail
     rows = {split: _rows(setting, split, on_bad)[0] for split in setting.splits}
     if skipped:
-        print(f'{setting.task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}', flush=True)
+        print(
+            f'{setting.task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}',
+            flush=True,
+        )
     split = config.data.split
     scored = rows[split]
     if setting.chosen:  # known now, not after minutes of scoring
@@ -67,8 +81,12 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         missing = setting.chosen - {row.id.partition('/')[2] for row in scored}
         if missing:  # the directory may hold some of the sets alone
             there = len(setting.chosen) - len(missing)
-            print(f'notice: {config.data.filter}: {there:,} of {len(setting.chosen):,} listed pairs are there, '
-                  f'not {min(missing)}', flush=True)
+            print(
+                f'notice: {config.data.filter}: {there:,} of {len(setting.chosen):,} listed '
+                'pairs are there, '
+                f'not {min(missing)}',
+                flush=True,
+            )
     mesh = sharding.make_mesh()
     found = []
     for step in steps:
@@ -85,8 +103,12 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         def score(sequences, model=model, params=params):
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
 
-        scores, details = zero_shot_heuristics.answer_scores(setting.heuristic, score, scored, rows.get('train'))
-        measured = setting.heuristic.report(setting.task, split, scored, scores, score, setting.chosen)
+        scores, details = zero_shot_heuristics.answer_scores(
+            setting.heuristic, score, scored, rows.get('train')
+        )
+        measured = setting.heuristic.report(
+            setting.task, split, scored, scores, score, setting.chosen
+        )
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
         for row in measured:
             if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are in the file alone
@@ -104,26 +126,43 @@ def _outputs(setting):
 
 
 def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristics.Row], int]:
-    """(the encoded rows of a split, or of at most `sample` of its examples; how many examples it has)."""
+    """(the encoded rows of a split, or of at most `sample` of its examples; how many examples it
+    has)."""
     data = setting.config.data
     examples = splits.choose(setting.task.read(data.dir, split, on_bad), data.rows)
-    return zero_shot_heuristics.encode_all(setting.heuristic, splits.choose(examples, sample), setting.tokenizer,
-                                           setting.n_ctx, f'{setting.task.name} {split}', on_bad), len(examples)
+    return zero_shot_heuristics.encode_all(
+        setting.heuristic,
+        splits.choose(examples, sample),
+        setting.tokenizer,
+        setting.n_ctx,
+        f'{setting.task.name} {split}',
+        on_bad,
+    ), len(examples)
 
 
 def _record(setting, step, rows, scores, measured, details):
     """Write a checkpoint's metrics and predictions; returns the rows of results.jsonl.
 
-    details: further fields of the rows, the key and the checkpoint's origin among them: it may be deleted by now.
+    details: further fields of the rows, the key and the checkpoint's origin among them: it may be
+    deleted by now.
     """
-    task, config = setting.task, setting.config
-    # The key in the name: predictions that rows of results.jsonl point to are never replaced by those of other rows,
-    # files or code.
-    name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}').name
+    task = setting.task
+    config = setting.config
+    # The key in the name: predictions that rows of results.jsonl point to are never replaced by
+    # those of other rows, files or code.
+    name = setting.run.predictions(
+        f'zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}'
+    ).name
     predictions = _outputs(setting) / name
-    details |= {'files': setting.hashes, 'predictions': str(predictions), 'config': config.to_dict()}
+    details |= {
+        'files': setting.hashes,
+        'predictions': str(predictions),
+        'config': config.to_dict(),
+    }
     found = [{'kind': 'zero_shot'} | row | details for row in measured]
-    results.write_predictions(predictions, [row.id for row in rows], [row.label for row in rows], scores)
+    results.write_predictions(
+        predictions, [row.id for row in rows], [row.label for row in rows], scores
+    )
     results.append_new(setting.results, found, follow=bool(setting.config.results))
     return found
 
@@ -133,12 +172,15 @@ def _line(row, step, details):
     interval = f'{row["low"]:.4f} to {row["high"]:.4f}, ' if 'low' in row else ''
     described = ''.join(f', {name} {value:.3f}' for name, value in details.items())
     described += f', {row["ties"]:,} ties' if 'ties' in row else ''
-    return (f'{row["task"]}{group} zero-shot, step {step:,}: {row["metric"]} {row["value"]:.4f} '
-            f'({interval}n = {row["n"]:,}{described})')
+    return (
+        f'{row["task"]}{group} zero-shot, step {step:,}: {row["metric"]} {row["value"]:.4f} '
+        f'({interval}n = {row["n"]:,}{described})'
+    )
 
 
 def run_key(config: ConfigDict, step: int, code: str | None = None) -> str:
-    """What a row of results.jsonl is a function of, as 16 hex digits: a row with this key needs no second run.
+    """What a row of results.jsonl is a function of, as 16 hex digits: a row with this key needs no
+    second run.
 
     code: provenance.code_digest() of the code that made the row; default that of the code here.
     """
@@ -146,20 +188,32 @@ def run_key(config: ConfigDict, step: int, code: str | None = None) -> str:
 
 
 def _key(setting, step, code=None):
-    config, run = setting.config, setting.run
-    parts = [config.task, user_code.digests(config), config.data.split, config.data.rows, config.data.skip_bad,
-             setting.hashes, run.digest(run.step(step)), code or provenance.code_digest(),
-             run.config['model'].get('kind', 'gpt')]
+    config = setting.config
+    run = setting.run
+    parts = [
+        config.task,
+        user_code.digests(config),
+        config.data.split,
+        config.data.rows,
+        config.data.skip_bad,
+        setting.hashes,
+        run.digest(run.step(step)),
+        code or provenance.code_digest(),
+        run.config['model'].get('kind', 'gpt'),
+    ]
     return provenance.digest(parts)
 
 
 def count_tokens(config: ConfigDict) -> int:
-    """How many tokens scoring one checkpoint reads, padding included: an estimate from up to 200 rows of each split."""
+    """How many tokens scoring one checkpoint reads, padding included: an estimate from up to 200
+    rows of each split."""
     setting = resolve(config)
     total = 0.0
     for split in setting.splits:
         sample, n = _rows(setting, split, [].append if config.data.skip_bad else fail, SAMPLE)
-        sequences, _ = log_probs.distinct([sequence for row in sample for sequence in row.sequences])
+        sequences, _ = log_probs.distinct(
+            [sequence for row in sample for sequence in row.sequences]
+        )
         groups = padding.grouped(sequences, setting.n_ctx)
         total += sum(group.shape.tokens for group in groups) / len(sample) * n
     return round(total)
@@ -180,7 +234,10 @@ def resolve(config: ConfigDict) -> Setting:
     run = load.open_pretrained(from_hub.local_run(config.init_from))
     config.init_from = str(run.path)
     if not config.results and not results.writable(run.outputs):
-        raise UserError(f'{run.outputs}: may not be written: give --config.results=FILE, and predictions go beside it')
+        raise UserError(
+            f'{run.outputs}: may not be written: give --config.results=FILE, and '
+            'predictions go beside it'
+        )
     target = storage.path(config.results) if config.results else run.results
     results.check(target)
     names, hashes = files(config)
@@ -190,22 +247,37 @@ def resolve(config: ConfigDict) -> Setting:
             raise UserError(f'config.data.filter is for blimp, not for {config.task}')
         chosen = blimp.read_filter(config.data.filter)
         hashes |= provenance.file_hashes([config.data.filter])
-    return Setting(config, task, heuristic, run, target, run.tokenizer(), run.config['model']['n_ctx'], names, hashes,
-                   chosen)
+    return Setting(
+        config,
+        task,
+        heuristic,
+        run,
+        target,
+        run.tokenizer(),
+        run.config['model']['n_ctx'],
+        names,
+        hashes,
+        chosen,
+    )
 
 
 def files(config: ConfigDict) -> tuple[tuple[str, ...], dict[str, str]]:
-    """(the splits that scoring reads, {file name: hash} of their files). UserError where a file is missing."""
+    """(the splits that scoring reads, {file name: hash} of their files). UserError where a file is
+    missing."""
     user_code.trust(config)
     task = tasks.get(config.task)
     heuristic = zero_shot_heuristics.of(task)
     names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))
-    return names, provenance.file_hashes(sorted({file for name in names for file in task.files(config.data.dir, name)}))
+    return names, provenance.file_hashes(
+        sorted({file for name in names for file in task.files(config.data.dir, name)})
+    )
 
 
 def _define_flags():
-    config_file.define('zero_shot:cola',
-                       'zero_shot:TASK, or a file of your own: FILE.py:TASK; --config.FIELD=VALUE sets a field.')
+    config_file.define(
+        'zero_shot:cola',
+        'zero_shot:TASK, or a file of your own: FILE.py:TASK; --config.FIELD=VALUE sets a field.',
+    )
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""Eight devices on any machine, and no silent broadcasting between arrays of different rank (`slow`: see setup.cfg)."""
+"""Eight devices on any machine, and no silent broadcasting between arrays of different rank
+(`slow`: see setup.cfg)."""
+
 import atexit
 import os
 import shutil
@@ -6,19 +8,25 @@ import signal
 import tempfile
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-# Most of a test's time is compiling: LLVM need not optimise what runs once. XLA's own passes are those of any run.
+# Most of a test's time is compiling: LLVM need not optimise what runs once. XLA's own passes are
+# those of any run.
 os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0')
 # What one test process compiled, the others and the programs that tests start need not.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
-    os.environ['JAX_COMPILATION_CACHE_DIR'] = programs = tempfile.mkdtemp(prefix='gpt1_jax_programs')
+    os.environ['JAX_COMPILATION_CACHE_DIR'] = programs = tempfile.mkdtemp(
+        prefix='gpt1_jax_programs'
+    )
     os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
     atexit.register(shutil.rmtree, programs, ignore_errors=True)
 # Nor need programs that tests start by their modules import everything twice, for huge pages.
 os.environ.setdefault('GPT1_JAX_HUGE_PAGES', '0')
 
-# Started in the background, by nohup or by a supervisor, the tests would hand ignored or blocked signals on to the
-# programs that they start.
-for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+# Started in the background, by nohup or by a supervisor, the tests would hand ignored or blocked
+# signals on to the programs that they start.
+for _signal, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
     if signal.getsignal(_signal) is signal.SIG_IGN:
         signal.signal(_signal, _handler)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
@@ -36,9 +44,17 @@ def pretrained(tmp_path_factory):
     """The path of a run of four steps, of which 2 and 4 are saved, to be fine-tuned and scored."""
     from gpt1_jax import pretrain
     from tiny import corpus, pretrain_config
+
     base = tmp_path_factory.mktemp('pretrained')
-    config = pretrain_config(corpus(base / 'text'), model__n_layer=3, model__n_ctx=64, tokenizer__merges=200,
-                             train__steps=4, checkpoint__every=2, checkpoint__keep_steps=(2,))
+    config = pretrain_config(
+        corpus(base / 'text'),
+        model__n_layer=3,
+        model__n_ctx=64,
+        tokenizer__merges=200,
+        train__steps=4,
+        checkpoint__every=2,
+        checkpoint__keep_steps=(2,),
+    )
     return pretrain.run(config, base / 'run').path
 
 
@@ -46,14 +62,19 @@ def pretrained(tmp_path_factory):
 def trusted_code(monkeypatch):
     """Code that a test names outside of a command's config runs, as with --trust_code."""
     from gpt1_jax import user_code
+
     monkeypatch.setattr(user_code, '_everything_trusted', True)
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """A session in which no test passed, as all were skipped or deselected, is a failure: pytest itself says so only
-    where none was collected."""
+    """A session in which no test passed, as all were skipped or deselected, is a failure: pytest
+    itself says so only where none was collected."""
     reporter = session.config.pluginmanager.get_plugin('terminalreporter')
-    if reporter is None or session.config.option.collectonly or hasattr(session.config, 'workerinput'):
+    if (
+        reporter is None
+        or session.config.option.collectonly
+        or hasattr(session.config, 'workerinput')
+    ):
         return
     if exitstatus == 0 and not reporter.stats.get('passed'):
         session.exitstatus = 5  # pytest.ExitCode.NO_TESTS_COLLECTED

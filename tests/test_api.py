@@ -1,4 +1,6 @@
-"""gpt1_jax.load and what a run says of texts: the examples of its documentation, every kind of run, and mistakes."""
+"""gpt1_jax.load and what a run says of texts: the examples of its documentation, every kind of run,
+and mistakes."""
+
 import doctest
 import pydoc
 
@@ -21,19 +23,31 @@ from gpt1_jax.models.build import backbone
 pytestmark = pytest.mark.full
 
 SENTENCE = 'The cat sat on a mat.\n'
-SIZES = {'kind': 'gpt', 'ops': {}, 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 16, 'n_ctx': 16}
+SIZES = {
+    'kind': 'gpt',
+    'ops': {},
+    'n_layer': 2,
+    'n_embd': 16,
+    'n_head': 4,
+    'n_inner': 16,
+    'n_ctx': 16,
+}
 
 
 class Frame(list):
     """Like pandas' DataFrame, a loop over which gives the names of its columns."""
+
     columns = ('text',)
 
 
 def by_heart(tokenizer):
-    """Parameters, by hand, of a model that goes on with the sentence from any of its tokens: attention adds nothing,
-    each token is an axis, and the last feed-forward network turns it to that of the next one."""
+    """Parameters, by hand, of a model that goes on with the sentence from any of its tokens:
+    attention adds nothing, each token is an axis, and the last feed-forward network turns it to
+    that of the next one."""
     model = backbone(SIZES | {'vocab_size': tokenizer.vocab_size})
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+    shapes = jax.eval_shape(
+        lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+    )
     params = jax.tree.map(lambda x: np.zeros(x.shape, np.float32), shapes)
     cycle = [*tokenizer.encode(SENTENCE), tokenizer.newline_id]
     for axis, token in enumerate(cycle):
@@ -47,18 +61,27 @@ def by_heart(tokenizer):
 
 @pytest.fixture(scope='module')
 def base(tmp_path_factory):
-    """A directory with runs/gpt1, which knows a sentence by heart, from update 60 on, and runs/tuned, a classifier of
-    random weights."""
+    """A directory with runs/gpt1, which knows a sentence by heart, from update 60 on, and
+    runs/tuned, a classifier of random weights."""
     base = tmp_path_factory.mktemp('api')
     tokenizer = bpe_training.train([SENTENCE] * 9, merges=15)
-    config = {'kind': 'pretrain', 'model': SIZES | {'vocab_size': tokenizer.vocab_size}, 'fingerprint': {}}
-    saved.run(base / 'runs' / 'gpt1', config, tokenizer, by_heart(tokenizer), steps=60, first=30, by=30)
+    config = {
+        'kind': 'pretrain',
+        'model': SIZES | {'vocab_size': tokenizer.vocab_size},
+        'fingerprint': {},
+    }
+    saved.run(
+        base / 'runs' / 'gpt1', config, tokenizer, by_heart(tokenizer), steps=60, first=30, by=30
+    )
     fitted(base, 'cola', steps=2)[0].rename(base / 'runs' / 'tuned')
     return base
 
 
-@pytest.mark.parametrize('example', [e for e in doctest.DocTestFinder().find(api) if e.examples],
-                         ids=lambda e: e.name.removeprefix('gpt1_jax.api').lstrip('.') or 'module')
+@pytest.mark.parametrize(
+    'example',
+    [e for e in doctest.DocTestFinder().find(api) if e.examples],
+    ids=lambda e: e.name.removeprefix('gpt1_jax.api').lstrip('.') or 'module',
+)
 def test_the_examples_are_true(example, base, gpt1, monkeypatch):
     monkeypatch.chdir(base)
     example.globs.update(gpt1_jax=gpt1_jax, gpt1=gpt1)  # as in the module's docstring
@@ -74,10 +97,18 @@ def gpt1(base):
 
 @pytest.mark.quick
 def test_a_loaded_run_is_that_run(base, gpt1):
-    assert (gpt1.kind, gpt1.config['model']['n_ctx'], gpt1.model.config.n_ctx) == ('pretrain', 16, 16)
-    np.testing.assert_array_equal(gpt1.params['embed']['tokens'], by_heart(gpt1.tokenizer)['embed']['tokens'])
+    assert (gpt1.kind, gpt1.config['model']['n_ctx'], gpt1.model.config.n_ctx) == (
+        'pretrain',
+        16,
+        16,
+    )
+    np.testing.assert_array_equal(
+        gpt1.params['embed']['tokens'], by_heart(gpt1.tokenizer)['embed']['tokens']
+    )
     first = gpt1_jax.load(str(base / 'runs' / 'gpt1'), 30)
-    np.testing.assert_array_equal(first.params['embed']['tokens'], gpt1.params['embed']['tokens'] / -31)
+    np.testing.assert_array_equal(
+        first.params['embed']['tokens'], gpt1.params['embed']['tokens'] / -31
+    )
 
 
 def test_a_text_is_embedded_by_its_last_state_and_only_the_last_tokens_count(gpt1):
@@ -93,16 +124,21 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
     path, params = fitted(tmp_path / 'qqp', 'qqp')
     pairs = [('red dogs', 'a cat'), ('old birds', 'bread')]
     found = gpt1_jax.load(path).embed(pairs)
-    np.testing.assert_allclose(found, [states(params, a, b) + states(params, b, a) for a, b in pairs], atol=1e-4)
+    np.testing.assert_allclose(
+        found, [states(params, a, b) + states(params, b, a) for a, b in pairs], atol=1e-4
+    )
 
     path, params = fitted(tmp_path / 'race', 'race')
-    race, rows = gpt1_jax.load(path), [{'texts': ('red dogs', 'who ?'), 'choices': choices}
-                                       for choices in (('dogs', 'a cat'), ('dogs', 'red', 'birds'))]
+    race = gpt1_jax.load(path)
+    rows = [
+        {'texts': ('red dogs', 'who ?'), 'choices': choices}
+        for choices in (('dogs', 'a cat'), ('dogs', 'red', 'birds'))
+    ]
     found = race.embed(rows)
     assert found.shape == (2, 3, 16) and not found[0, 2].any()
     for row, own in zip(rows, found):
         expected = [states(params, row['texts'], choice) for choice in row['choices']]
-        np.testing.assert_allclose(own[:len(expected)], expected, atol=1e-4)
+        np.testing.assert_allclose(own[: len(expected)], expected, atol=1e-4)
     pieces, maps = race.attention(rows[0])
     assert ''.join(pieces) == '<start> red dogs who ? <delimiter> dogs <extract> '
     assert maps.shape == (2, 4, len(pieces), len(pieces))
@@ -110,31 +146,53 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
 
 
 def test_numpys_integers_are_numbers(gpt1):
-    one, three = np.uint8(1), np.int64(3)
-    assert gpt1.generate('The', three, three, top_k=one, seed=three) == gpt1.generate('The', 3, 3, top_k=1, seed=3)
+    one = np.uint8(1)
+    three = np.int64(3)
+    assert gpt1.generate('The', three, three, top_k=one, seed=three) == gpt1.generate(
+        'The', 3, 3, top_k=1, seed=3
+    )
 
 
 def test_a_quotation_mark_of_the_prompt_is_closed_by_that_of_its_continuation(gpt1, monkeypatch):
-    monkeypatch.setattr(text_generation, 'generate', lambda *_: [Continuation(text='" , they said . " a')])
+    monkeypatch.setattr(
+        text_generation, 'generate', lambda *_: [Continuation(text='" , they said . " a')]
+    )
     assert gpt1.generate('The "cat') == ['", they said. "a']
 
 
-@pytest.mark.parametrize('ask, message', [
-    (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
-    (lambda gpt1, tuned: gpt1.generate('a', stop=[3]), r'stop is \[3\], must be a text or a list of texts'),
-    (lambda gpt1, tuned: gpt1.classify(['a']), 'runs/gpt1: is a pretrained run; labels need a fine-tuned one'),
-    (lambda gpt1, tuned: gpt1.embed('The cat'), "rows is 'The cat', must be a list of texts"),
-    (lambda gpt1, tuned: gpt1.embed(['The cat', '']), 'text 1 is empty'),
-    (lambda gpt1, tuned: gpt1.generate(['The cat']), "^.'The cat'. is not a text"),
-    (lambda gpt1, tuned: gpt1.embed(None), 'rows is None, must be a list of texts'),
-    (lambda gpt1, tuned: gpt1.embed({'texts': ['a']}), 'must be a list of texts'),
-    (lambda gpt1, tuned: gpt1.embed(Frame(['text'])), 'rows is .*, must be a list of texts'),
-    (lambda gpt1, tuned: tuned.classify(Frame(['text'])), 'rows is .*, must be a list of rows'),
-    (lambda gpt1, tuned: tuned.classify('The cat'), "rows is 'The cat', must be a list of rows"),
-    (lambda gpt1, tuned: tuned.classify(3), 'rows is 3, must be a list of rows'),
-    (lambda gpt1, tuned: gpt1_jax.load(None), 'path is None, must be a text or a path'),
-    (lambda gpt1, tuned: tuned.classify(['The cat', ('a', 'b')]), 'row 1: 2 texts, expected 1'),
-    (lambda gpt1, tuned: gpt1_jax.load(tuned.path, 7), 'no checkpoint of step 7; there are 1, 2')])
+@pytest.mark.parametrize(
+    'ask, message',
+    [
+        (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
+        (
+            lambda gpt1, tuned: gpt1.generate('a', stop=[3]),
+            r'stop is \[3\], must be a text or a list '
+            r'of texts',
+        ),
+        (
+            lambda gpt1, tuned: gpt1.classify(['a']),
+            'runs/gpt1: is a pretrained run; labels need a fine-tuned one',
+        ),
+        (lambda gpt1, tuned: gpt1.embed('The cat'), "rows is 'The cat', must be a list of texts"),
+        (lambda gpt1, tuned: gpt1.embed(['The cat', '']), 'text 1 is empty'),
+        (lambda gpt1, tuned: gpt1.generate(['The cat']), "^.'The cat'. is not a text"),
+        (lambda gpt1, tuned: gpt1.embed(None), 'rows is None, must be a list of texts'),
+        (lambda gpt1, tuned: gpt1.embed({'texts': ['a']}), 'must be a list of texts'),
+        (lambda gpt1, tuned: gpt1.embed(Frame(['text'])), 'rows is .*, must be a list of texts'),
+        (lambda gpt1, tuned: tuned.classify(Frame(['text'])), 'rows is .*, must be a list of rows'),
+        (
+            lambda gpt1, tuned: tuned.classify('The cat'),
+            "rows is 'The cat', must be a list of rows",
+        ),
+        (lambda gpt1, tuned: tuned.classify(3), 'rows is 3, must be a list of rows'),
+        (lambda gpt1, tuned: gpt1_jax.load(None), 'path is None, must be a text or a path'),
+        (lambda gpt1, tuned: tuned.classify(['The cat', ('a', 'b')]), 'row 1: 2 texts, expected 1'),
+        (
+            lambda gpt1, tuned: gpt1_jax.load(tuned.path, 7),
+            'no checkpoint of step 7; there are 1, 2',
+        ),
+    ],
+)
 def test_a_mistake_is_one_line(ask, message, base, gpt1):
     with pytest.raises(UserError, match=message) as error:
         ask(gpt1, gpt1_jax.load(base / 'runs' / 'tuned'))

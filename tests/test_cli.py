@@ -1,4 +1,6 @@
-"""Mistakes that a config's rules, the machine and the data find; test_programs.py has those in flags."""
+"""Mistakes that a config's rules, the machine and the data find; test_programs.py has those in
+flags."""
+
 import re
 import sys
 import types
@@ -13,21 +15,33 @@ from tiny import cola, command, corpus, load_config, override, pretrain_config, 
 
 def test_a_value_for_a_whole_group_of_fields_is_one_line(tmp_path):
     done = command('pretrain', '--config.optimizer=adam', f'--workdir={tmp_path}', check=2)
-    assert done.stderr == 'error: --config.optimizer=adam: is a group: set its fields, --config.optimizer.FIELD=VALUE\n'
+    assert (
+        done.stderr == 'error: --config.optimizer=adam: is a group: set its fields, '
+        '--config.optimizer.FIELD=VALUE\n'
+    )
 
 
 @pytest.mark.full
 def test_a_key_that_a_dict_of_the_config_lacks_is_named_with_its_flag(tmp_path):
-    (tmp_path / 'mine.py').write_text('from gpt1_jax.configs import experiments\nget_config = experiments.get_config\n')
+    (tmp_path / 'mine.py').write_text(
+        'from gpt1_jax.configs import experiments\nget_config = experiments.get_config\n'
+    )
     flag = '--config.zero_shot.blimp.data.rows'
     done = command('pretrain', f'--config={tmp_path / "mine.py"}', f'{flag}=5', check=2)
-    assert done.stderr.startswith(f"error: {flag}: the config has no 'blimp' there") and done.stderr.count('\n') == 1
+    assert (
+        done.stderr.startswith(f"error: {flag}: the config has no 'blimp' there")
+        and done.stderr.count('\n') == 1
+    )
 
 
 @pytest.mark.full
-@pytest.mark.parametrize('flags, shown', [
-    (['--config', 'configs/small_cpu.py', '--help'], '\n  finetune.batch.size: int = '),
-    (['--finetune.batch.size=8'], 'did you mean --config.finetune.batch.size?\n')])
+@pytest.mark.parametrize(
+    'flags, shown',
+    [
+        (['--config', 'configs/small_cpu.py', '--help'], '\n  finetune.batch.size: int = '),
+        (['--finetune.batch.size=8'], 'did you mean --config.finetune.batch.size?\n'),
+    ],
+)
 def test_a_program_of_the_experiments_knows_the_fields_of_its_config(flags, shown):
     done = python('-m', 'experiments.tables', *flags)
     assert shown in done.stdout + done.stderr and 'Traceback' not in done.stderr
@@ -37,30 +51,63 @@ def test_a_program_of_the_experiments_knows_the_fields_of_its_config(flags, show
 def test_a_warning_about_data_is_one_line(tmp_path):
     data = cola(tmp_path / 'cola')
     bpe_training.train(['the cat sat'], merges=3).save(tmp_path / 'tokenizer')
-    done = command('finetune', '--config=configs/finetune.py:cola', '--inspect', f'--config.data.dir={data}',
-                   f'--config.tokenizer={tmp_path / "tokenizer"}', check=0)
-    assert done.stderr == (f'warning: {data}/train.tsv (cola train): 40 rows, the published set has 8,551\n'
-                           f'warning: {data}/dev.tsv (cola dev): 13 rows, the published set has 1,043\n')
+    done = command(
+        'finetune',
+        '--config=configs/finetune.py:cola',
+        '--inspect',
+        f'--config.data.dir={data}',
+        f'--config.tokenizer={tmp_path / "tokenizer"}',
+        check=0,
+    )
+    assert done.stderr == (
+        f'warning: {data}/train.tsv (cola train): 40 rows, the published set '
+        'has 8,551\n'
+        f'warning: {data}/dev.tsv (cola dev): 13 rows, the published set has '
+        '1,043\n'
+    )
 
 
-@pytest.mark.parametrize('code, message', [
-    pytest.param('from gpt1_jax import cli; import jax.numpy as jnp; '
-                 'cli.run(lambda: jnp.zeros(10 ** 14, jnp.int8).block_until_ready(), lambda: None)',
-                 r'(.*\n)*error: RESOURCE_EXHAUSTED: Out of memory allocating 10+ bytes.*microbatches.*remat(.*\n)*',
-                 marks=pytest.mark.full),
-    ("import runpy, sys; sys.modules['lm_eval'] = None; sys.argv = ['lm_eval', '--init_from=runs', '--tasks=a']; "
-     "runpy.run_module('gpt1_jax.evaluation.lm_eval', run_name='__main__')",
-     r"error: lm-evaluation-harness is not installed: pip install 'gpt1_jax\[lm-eval\]'\n")], ids=['memory', 'harness'])
+@pytest.mark.parametrize(
+    'code, message',
+    [
+        pytest.param(
+            'from gpt1_jax import cli; import jax.numpy as jnp; '
+            'cli.run(lambda: jnp.zeros(10 ** 14, jnp.int8).block_until_ready(), lambda: None)',
+            r'(.*\n)*error: RESOURCE_EXHAUSTED: Out of memory allocating 10+ '
+            r'bytes.*microbatches.*remat(.*\n)*',
+            marks=pytest.mark.full,
+        ),
+        (
+            "import runpy, sys; sys.modules['lm_eval'] = None; sys.argv = ['lm_eval', "
+            "'--init_from=runs', '--tasks=a']; "
+            "runpy.run_module('gpt1_jax.evaluation.lm_eval', run_name='__main__')",
+            r'error: lm-evaluation-harness is not installed: pip install '
+            r"'gpt1_jax\[lm-eval\]'\n",
+        ),
+    ],
+    ids=['memory', 'harness'],
+)
 def test_a_full_memory_or_a_missing_harness_is_one_line_that_says_what_helps(code, message):
     done = python('-c', code, check=1)
     assert re.fullmatch(message, done.stderr) and 'Traceback' not in done.stderr
     assert done.stdout == ''
 
 
-@pytest.mark.parametrize('fields', [
-    {'batch__size': 2 ** 31}, {'optimizer__peak_rate': float('nan')}, {'mesh__data': 'all'}, {'mesh': 7},
-    {'model': 3}, {'data__corpus': 1.5}, {'checkpoint__keep_steps': (None,)}, {'seed': 2 ** 32},
-    {'batch__size': -4, 'optimizer__b1': 1.5, 'log_every': 0}], ids=', '.join)
+@pytest.mark.parametrize(
+    'fields',
+    [
+        {'batch__size': 2**31},
+        {'optimizer__peak_rate': float('nan')},
+        {'mesh__data': 'all'},
+        {'mesh': 7},
+        {'model': 3},
+        {'data__corpus': 1.5},
+        {'checkpoint__keep_steps': (None,)},
+        {'seed': 2**32},
+        {'batch__size': -4, 'optimizer__b1': 1.5, 'log_every': 0},
+    ],
+    ids=', '.join,
+)
 def test_all_fields_with_a_wrong_value_are_named_at_once(tmp_path, fields):
     config = load_config('pretrain')
     with config.ignore_type():
@@ -71,10 +118,17 @@ def test_all_fields_with_a_wrong_value_are_named_at_once(tmp_path, fields):
         assert re.search(rf'config\.{field.replace("__", ".")} is .*, must be ', str(caught.value))
 
 
-@pytest.mark.parametrize('overrides, message', [
-    ({'batch__size': 12}, r'batch\.size = 12 in 1 microbatch\(es\) is not divisible by 8 devices'),
-    ({'train__steps': None, 'train__epochs': 2 * 10 ** 9}, 'steps are too many'),
-    ({'model__n_ctx': 4000}, 'training tokens are less than one batch .8 x 4000.')])
+@pytest.mark.parametrize(
+    'overrides, message',
+    [
+        (
+            {'batch__size': 12},
+            r'batch\.size = 12 in 1 microbatch\(es\) is not divisible by 8 devices',
+        ),
+        ({'train__steps': None, 'train__epochs': 2 * 10**9}, 'steps are too many'),
+        ({'model__n_ctx': 4000}, 'training tokens are less than one batch .8 x 4000.'),
+    ],
+)
 def test_what_does_not_fit_the_devices_or_the_text_is_refused(tmp_path, overrides, message):
     text = corpus(tmp_path / 'text', documents=8, sentences=2)
     with pytest.raises(UserError, match=message):
@@ -84,8 +138,13 @@ def test_what_does_not_fit_the_devices_or_the_text_is_refused(tmp_path, override
 @pytest.mark.parametrize('platform', ['cuda', 'nonsense'])
 def test_a_platform_that_jax_does_not_have_is_one_line(tmp_path, platform):
     """With an empty cache, in which jax is first asked for a device inside a trace."""
-    found = command('generate', '--init_from=novels', '--prompt=x', check=1, env={
-        'JAX_PLATFORMS': platform, 'GPT1_JAX_CACHE': str(tmp_path)})
+    found = command(
+        'generate',
+        '--init_from=novels',
+        '--prompt=x',
+        check=1,
+        env={'JAX_PLATFORMS': platform, 'GPT1_JAX_CACHE': str(tmp_path)},
+    )
     assert found.stderr.count('\n') == 1
     assert found.stderr.startswith(f'error: JAX_PLATFORMS={platform}: jax has no such device here')
 
@@ -93,7 +152,9 @@ def test_a_platform_that_jax_does_not_have_is_one_line(tmp_path, platform):
 def test_of_two_signals_at_once_python_s_complaint_is_not_shown(monkeypatch):
     """It is the exception's own text in Python 3.11, and was the hook's message before."""
     shown = []
-    monkeypatch.setattr(sys, '__unraisablehook__', lambda unraisable: shown.append(str(unraisable.exc_value)))
+    monkeypatch.setattr(
+        sys, '__unraisablehook__', lambda unraisable: shown.append(str(unraisable.exc_value))
+    )
     race = 'Signal 15 ignored due to race condition'
     for message, error in ((None, OSError(race)), (race, None), (None, OSError('disk'))):
         cli._unraisable(types.SimpleNamespace(exc_type=OSError, err_msg=message, exc_value=error))

@@ -1,4 +1,6 @@
-"""Fine-tuning on a set of each kind, published or a user's own that fields describe: what it is scored by."""
+"""Fine-tuning on a set of each kind, published or a user's own that fields describe: what it is
+scored by."""
+
 import csv
 import functools
 import json
@@ -30,14 +32,29 @@ def table(path, *rows):
 def five_choice(directory):
     """Rows of five choices but one in four of four."""
     for split, n in (('train', 24), ('dev', 9)):
-        table(directory / f'{split}.csv', 'id passage question a b c d e answer'.split(), *(
-            (f'{split}{i}', 'The cat, "red" as bread,\nsat on a mat. ' * (1 + i % 3), 'Where?', *WORDS[:4],
-             WORDS[4] if i % 4 else '', 'ABCD'[i % 4]) for i in range(n)))
+        table(
+            directory / f'{split}.csv',
+            'id passage question a b c d e answer'.split(),
+            *(
+                (
+                    f'{split}{i}',
+                    'The cat, "red" as bread,\nsat on a mat. ' * (1 + i % 3),
+                    'Where?',
+                    *WORDS[:4],
+                    WORDS[4] if i % 4 else '',
+                    'ABCD'[i % 4],
+                )
+                for i in range(n)
+            ),
+        )
 
 
 def rating(directory):
-    table(directory / 'train.csv', ('text', 'score'),
-          *((f'{WORDS[i % 5]} {WORDS[i % 3]}, {i}', 1 + i % 13 / 2) for i in range(40)))
+    table(
+        directory / 'train.csv',
+        ('text', 'score'),
+        *((f'{WORDS[i % 5]} {WORDS[i % 3]}, {i}', 1 + i % 13 / 2) for i in range(40)),
+    )
 
 
 def story_cloze(directory):
@@ -47,21 +64,38 @@ def story_cloze(directory):
 def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pretrained, tmp_path):
     for split, n in (('train', 24), ('dev', 9)):
         (tmp_path / split).mkdir()
-        table(tmp_path / split / 'data.csv', ('text', 'label'),
-              *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2]) for i in range(n)))
-    config = finetune_config('custom:sentiment', tmp_path, init_from=str(pretrained), train__epochs=1,
-                             custom__files__train='train/data.csv', custom__files__dev='dev/data.csv')
+        table(
+            tmp_path / split / 'data.csv',
+            ('text', 'label'),
+            *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2]) for i in range(n)),
+        )
+    config = finetune_config(
+        'custom:sentiment',
+        tmp_path,
+        init_from=str(pretrained),
+        train__epochs=1,
+        custom__files__train='train/data.csv',
+        custom__files__dev='dev/data.csv',
+    )
     with power_cut(2):
         finetune.run(config, tmp_path / 'run')
     rows = (tmp_path / 'train' / 'data.csv').read_text()
     (tmp_path / 'train' / 'data.csv').write_text(rows.replace('mat', 'hat'))
-    with pytest.raises(UserError, match='run holds another run .fingerprint.files.train/data.csv: '):
+    with pytest.raises(
+        UserError, match='run holds another run .fingerprint.files.train/data.csv: '
+    ):
         finetune.run(config, tmp_path / 'run')
 
 
 def reviews(path, n=24):
-    table(path, ('text', 'label', 'long'),
-          *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2], 'ab'[i % 3 % 2]) for i in range(n)))
+    table(
+        path,
+        ('text', 'label', 'long'),
+        *(
+            (f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2], 'ab'[i % 3 % 2])
+            for i in range(n)
+        ),
+    )
 
 
 @pytest.fixture(scope='module')
@@ -69,18 +103,35 @@ def reviewed(pretrained, tmp_path_factory):
     """(config, directory) of a finished run on a file of the user's own, a part of which is dev."""
     directory = tmp_path_factory.mktemp('reviewed')
     reviews(directory / 'train.csv')
-    config = finetune_config('custom:sentiment', directory, init_from=str(pretrained), batch__lengths=1,
-                             train__epochs=1, custom__files__dev=None, custom__dev_fraction=0.3)
+    config = finetune_config(
+        'custom:sentiment',
+        directory,
+        init_from=str(pretrained),
+        batch__lengths=1,
+        train__epochs=1,
+        custom__files__dev=None,
+        custom__dev_fraction=0.3,
+    )
     finetune.run(config, directory / 'run')
     return config, directory
 
 
-@pytest.mark.parametrize('change', [{'labels': ('positive', 'negative')}, {'dev_seed': 5},
-                                    {'label': 'long', 'labels': ('a', 'b')}])
-def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(reviewed, tmp_path, change):
+@pytest.mark.parametrize(
+    'change',
+    [
+        {'labels': ('positive', 'negative')},
+        {'dev_seed': 5},
+        {'label': 'long', 'labels': ('a', 'b')},
+    ],
+)
+def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(
+    reviewed, tmp_path, change
+):
     config, directory = reviewed
     shutil.copytree(directory / 'run', tmp_path / 'run')
-    changed = override(config.copy_and_resolve_references(), {f'custom__{name}': change[name] for name in change})
+    changed = override(
+        config.copy_and_resolve_references(), {f'custom__{name}': change[name] for name in change}
+    )
     with pytest.raises(UserError, match='run holds another run .custom.'):
         finetune.run(changed, tmp_path / 'run', allow_change=True)
 
@@ -89,10 +140,14 @@ def test_a_finished_run_is_scored_by_another_metric(reviewed, tmp_path):
     config, directory = reviewed
     shutil.copytree(directory / 'run', tmp_path / 'run')
     changed = override(config.copy_and_resolve_references(), {'custom__metrics': ('f1',)})
-    assert [row['metric'] for row in finetune.run(changed, tmp_path / 'run', allow_change=True)] == ['f1']
+    assert [
+        row['metric'] for row in finetune.run(changed, tmp_path / 'run', allow_change=True)
+    ] == ['f1']
 
 
-def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_predictions(reviewed, tmp_path):
+def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_predictions(
+    reviewed, tmp_path
+):
     config, directory = reviewed
     run = shutil.copytree(directory / 'run', tmp_path / 'run')
     own = (run / 'predictions_dev.jsonl').read_text()
@@ -101,33 +156,60 @@ def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_
     limited['data']['eval_rows'] = 4  # of dev, while it was trained
     (run / 'config.json').write_text(json.dumps(limited))
     (tmp_path / 'new.csv').write_text('label;text\n' + 'positive;A cat.\nnegative;A "mat".\n' * 5)
-    shown = command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', check=0).stdout
+    shown = command(
+        'finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', check=0
+    ).stdout
     first, row = results.read(run / 'results.jsonl')
-    assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv']) and row['predictions'] in shown
+    assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv']) and row[
+        'predictions'
+    ] in shown
     assert len(results.read(pathlib.Path(row['predictions']))) == 10
     (run / 'config.json').write_text(saved)
 
-    command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={directory}/train.csv', check=0)
-    assert (run / 'predictions_dev.jsonl').read_text() == own and not (run / 'predictions_test.jsonl').exists()
-    said = command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', '--split=dev',
-                   check=1)
+    command(
+        'finetune', f'--workdir={run}', '--evaluate_only', f'--data={directory}/train.csv', check=0
+    )
+    assert (run / 'predictions_dev.jsonl').read_text() == own and not (
+        run / 'predictions_test.jsonl'
+    ).exists()
+    said = command(
+        'finetune',
+        f'--workdir={run}',
+        '--evaluate_only',
+        f'--data={tmp_path}/new.csv',
+        '--split=dev',
+        check=1,
+    )
     assert '--split=dev: --data=FILE is scored as the split test' in said.stderr
     results.write(run / 'results.jsonl', [first, row])
 
     reviews(tmp_path / 'train.csv', 40)
     assert fine_tuned.evaluate_run(workdir.load(run), 'dev', str(tmp_path))[0]['n'] == 12
-    assert (run / 'predictions_dev.jsonl').read_text() == own and len(list(run.glob('predictions_*.jsonl'))) == 4
+    assert (run / 'predictions_dev.jsonl').read_text() == own and len(
+        list(run.glob('predictions_*.jsonl'))
+    ) == 4
     evaluations = model_card.evaluations(workdir.load(run), row['step'], row['digest'])
     assert [line for line in evaluations if 'finetune' in line] == [
         f'sentiment, {split}, {file}, finetune: accuracy {found["value"]:.4f} (n = {found["n"]})'
-        for split, file, found in (('dev', 'train.csv', first), ('test', 'new.csv', row))]
+        for split, file, found in (('dev', 'train.csv', first), ('test', 'new.csv', row))
+    ]
 
 
-@pytest.mark.parametrize('given, message', [
-    ('--text=text', '--text has no effect with --evaluate_only'), ('--data=no.csv', 'no.csv: No such file'),
-    ('--config.seed=5', '--config.seed has no effect')])
+@pytest.mark.parametrize(
+    'given, message',
+    [
+        ('--text=text', '--text has no effect with --evaluate_only'),
+        ('--data=no.csv', 'no.csv: No such file'),
+        ('--config.seed=5', '--config.seed has no effect'),
+    ],
+)
 def test_a_flag_that_scoring_alone_would_ignore_is_refused(reviewed, given, message):
-    assert message in command('finetune', f'--workdir={reviewed[1]}/run', '--evaluate_only', given, check=1).stderr
+    assert (
+        message
+        in command(
+            'finetune', f'--workdir={reviewed[1]}/run', '--evaluate_only', given, check=1
+        ).stderr
+    )
 
 
 @pytest.mark.parametrize('given', ['--split=test', '--selection=final', '--data_dir=new'])
@@ -137,16 +219,37 @@ def test_a_flag_of_scoring_alone_that_training_would_ignore_is_refused(tmp_path,
     assert f'{name} goes with --evaluate_only' in said
 
 
-@pytest.mark.parametrize('name, make, n, metrics, width', [
-    ('scitail', functools.partial(sets.write_official, 'scitail'), len(sets.PLAIN), ['accuracy'], 2),
-    ('mrpc', functools.partial(sets.write_official, 'mrpc'), len(sets.PAIRS) // 2 * 2, ['f1', 'accuracy'], 2),
-    ('story_cloze', story_cloze, 374, ['accuracy'], 2), ('custom:five_choice', five_choice, 9, ['accuracy'], 5),
-    ('custom:rating', rating, 4, ['pearson', 'spearman'], 1)])
+@pytest.mark.parametrize(
+    'name, make, n, metrics, width',
+    [
+        (
+            'scitail',
+            functools.partial(sets.write_official, 'scitail'),
+            len(sets.PLAIN),
+            ['accuracy'],
+            2,
+        ),
+        (
+            'mrpc',
+            functools.partial(sets.write_official, 'mrpc'),
+            len(sets.PAIRS) // 2 * 2,
+            ['f1', 'accuracy'],
+            2,
+        ),
+        ('story_cloze', story_cloze, 374, ['accuracy'], 2),
+        ('custom:five_choice', five_choice, 9, ['accuracy'], 5),
+        ('custom:rating', rating, 4, ['pearson', 'spearman'], 1),
+    ],
+)
 def test_each_kind_of_set_trains_and_is_scored(pretrained, tmp_path, name, make, n, metrics, width):
     make(tmp_path)
-    config = finetune_config(name, tmp_path, init_from=str(pretrained), batch__lengths=1, train__epochs=1)
+    config = finetune_config(
+        name, tmp_path, init_from=str(pretrained), batch__lengths=1, train__epochs=1
+    )
     rows = finetune.run(config, tmp_path / 'run')
-    assert [row['metric'] for row in rows] == metrics and all(-1 <= row['value'] <= 1 for row in rows)
+    assert [row['metric'] for row in rows] == metrics and all(
+        -1 <= row['value'] <= 1 for row in rows
+    )
     assert rows[0]['task'] == name.rpartition(':')[2] and rows[0]['n'] == n
     predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
     assert len(predictions) == n and max(len(p['scores']) for p in predictions) == width

@@ -1,4 +1,5 @@
 """Generating by text: continuations, stop strings, words as they come, and samples in training."""
+
 import itertools
 import types
 
@@ -14,7 +15,8 @@ from short_runs import points_of
 from tiny import corpus, pretrain_config
 
 TEXT = 'The cat sat on a mat, naïve and old. The End. Red dogs ran.\nOld birds sang'
-WHOLE = 'the cat sat on a mat , naïve and old . the end . red dogs ran .'  # its first line, as it is read
+# Its first line, as it is read
+WHOLE = 'the cat sat on a mat , naïve and old . the end . red dogs ran .'
 
 
 @pytest.fixture(scope='module')
@@ -31,71 +33,130 @@ def model_of(n_ctx, cache=('length',)):
 def scripted(monkeypatch, tokenizer):
     """`generate` with a model that always writes TEXT, whatever it is asked."""
     ids = tokenizer.encode(TEXT) + [tokenizer.newline_id] * 50
-    monkeypatch.setattr(decoding, 'tokens', lambda model, params, mesh, prompts, how, streams, never: (
-        np.full(len(prompts), token) for token in ids))
+    monkeypatch.setattr(
+        decoding,
+        'tokens',
+        lambda model, params, mesh, prompts, how, streams, never: (
+            np.full(len(prompts), token) for token in ids
+        ),
+    )
 
     def generate(tokens, prompt='A cat', model=model_of(512), **more):
         texts = ['']
-        (found,) = text_generation.generate(model, None, None, tokenizer, [prompt], tokens,
-                                            show=lambda i, text: texts.append(text), **more)
+        (found,) = text_generation.generate(
+            model,
+            None,
+            None,
+            tokenizer,
+            [prompt],
+            tokens,
+            show=lambda i, text: texts.append(text),
+            **more,
+        )
         assert texts[-1] == found.text
         return found, [text.removeprefix(before) for before, text in itertools.pairwise(texts)]
+
     return generate
 
 
 def test_words_come_one_by_one_and_whole(scripted, tokenizer):
     _, pieces = scripted(len(tokenizer.encode(TEXT)))
-    assert pieces == ['the', *(f' {word}' for word in WHOLE.split()[1:]), '\n', 'old', ' birds', ' sang']
+    assert pieces == [
+        'the',
+        *(f' {word}' for word in WHOLE.split()[1:]),
+        '\n',
+        'old',
+        ' birds',
+        ' sang',
+    ]
     assert len(tokenizer.encode(TEXT)) > len(pieces)  # there are words of several tokens, and bytes
 
 
-@pytest.mark.parametrize('stop, text', [
-    (['The End.'], 'the cat sat on a mat , naïve and old .'), (['\n\n'], WHOLE), (['the'], ''), (['at s'], 'the c'),
-    (['nowhere', 'old', 'mat'], 'the cat sat on a'), (['\nRed', 'birds'], f'{WHOLE}\nold'),
-    (['MAT, naïve and young', 'and'], 'the cat sat on a mat , naïve'), ([' at', ' ran'], WHOLE[:-6])])
+@pytest.mark.parametrize(
+    'stop, text',
+    [
+        (['The End.'], 'the cat sat on a mat , naïve and old .'),
+        (['\n\n'], WHOLE),
+        (['the'], ''),
+        (['at s'], 'the c'),
+        (['nowhere', 'old', 'mat'], 'the cat sat on a'),
+        (['\nRed', 'birds'], f'{WHOLE}\nold'),
+        (['MAT, naïve and young', 'and'], 'the cat sat on a mat , naïve'),
+        ([' at', ' ran'], WHOLE[:-6]),
+    ],
+)
 def test_a_text_ends_before_the_first_stop_string(scripted, stop, text):
     found, pieces = scripted(200, stop=stop)
     assert found.text == text and found.reason == 'stop'
 
 
 def test_what_may_begin_a_stop_string_is_held_back_until_it_does_not(scripted, tokenizer):
-    _, pieces = scripted(len(tokenizer.encode(TEXT)), stop=['a mat on', 'birds sang loudly', '\nred'])
-    assert pieces[3:6] == [' on', ' a mat ,', ' naïve'] and pieces[-3:] == [' .', '\nold', ' birds sang']
+    _, pieces = scripted(
+        len(tokenizer.encode(TEXT)), stop=['a mat on', 'birds sang loudly', '\nred']
+    )
+    assert pieces[3:6] == [' on', ' a mat ,', ' naïve'] and pieces[-3:] == [
+        ' .',
+        '\nold',
+        ' birds sang',
+    ]
 
 
-def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its_own(monkeypatch, tokenizer):
+def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its_own(
+    monkeypatch, tokenizer
+):
     """And the unknown token is never generated, nor in the samples of training."""
     cat, dogs = (tokenizer.encode(text) for text in ('The cat', 'Red dogs'))
     assert b'<unk>' in tokenizer.texts[tokenizer.unk_id]
 
     def tokens(model, params, mesh, prompts, how, streams, never):
-        assert prompts == [cat, cat, dogs, dogs] and len(set(streams)) == 4 and never == tokenizer.unk_id
+        assert (
+            prompts == [cat, cat, dogs, dogs]
+            and len(set(streams)) == 4
+            and never == tokenizer.unk_id
+        )
         assert streams[2:] == [text_generation.stream(dogs, sample) for sample in range(2)]
-        return iter(np.array([*zip(*(tokenizer.encode(word) for word in ('red', 'cat', 'as', 'dogs')))]))
+        return iter(
+            np.array([*zip(*(tokenizer.encode(word) for word in ('red', 'cat', 'as', 'dogs')))])
+        )
+
     monkeypatch.setattr(decoding, 'tokens', tokens)
-    found = text_generation.generate(model_of(9), None, None, tokenizer, ['The cat'] * 2 + ['Red dogs'] * 2, 2)
+    found = text_generation.generate(
+        model_of(9), None, None, tokenizer, ['The cat'] * 2 + ['Red dogs'] * 2, 2
+    )
     assert [one.text for one in found] == ['red', 'cat', 'as', 'dogs']
 
     given = []
-    monkeypatch.setattr(decoding, 'tokens', lambda *_, never: given.append(never) or iter([np.array([5])]))
+    monkeypatch.setattr(
+        decoding, 'tokens', lambda *_, never: given.append(never) or iter([np.array([5])])
+    )
     monkeypatch.setattr(text_generation, 'backbone', lambda fields: model_of(9))
-    text_generation.sampler({}, None, tokenizer, types.SimpleNamespace(window=lambda *_: np.full(9, 5)), 1)(None)
+    text_generation.sampler(
+        {}, None, tokenizer, types.SimpleNamespace(window=lambda *_: np.full(9, 5)), 1
+    )(None)
     assert given == [tokenizer.unk_id]
 
 
-@pytest.mark.parametrize('cache, tokens, full', [(['length'], 5, False), (['length'], 6, True), ([], 50, False)])
-def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys, cache, tokens, full):
+@pytest.mark.parametrize(
+    'cache, tokens, full', [(['length'], 5, False), (['length'], 6, True), ([], 50, False)]
+)
+def test_a_notice_tells_of_a_context_that_gets_full(
+    scripted, tokenizer, capsys, cache, tokens, full
+):
     """It has 8 places and the prompt 4 tokens: the last of 5 more is chosen, and not read."""
     assert len(tokenizer.encode('A cat.')) == 4
     scripted(tokens, 'A cat.', model_of(8, cache))
     assert ('the context holds 8 tokens' in capsys.readouterr().err) == full
 
 
-@pytest.mark.parametrize('more, message', [
-    ({'prompts': ['a', ' \n']}, 'the prompt is empty'),
-    ({'prompts': [[5, 10 ** 6]]}, 'a prompt has the id 1000000'),
-    ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'),
-    ({'stop': ['a', '']}, 'a stop string is empty')])
+@pytest.mark.parametrize(
+    'more, message',
+    [
+        ({'prompts': ['a', ' \n']}, 'the prompt is empty'),
+        ({'prompts': [[5, 10**6]]}, 'a prompt has the id 1000000'),
+        ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'),
+        ({'stop': ['a', '']}, 'a stop string is empty'),
+    ],
+)
 def test_a_mistake_is_named(tokenizer, more, message):
     with pytest.raises(UserError, match=message):
         text_generation.generate(None, None, None, tokenizer, **{'prompts': ['a']} | more)
@@ -104,11 +165,16 @@ def test_a_mistake_is_named(tokenizer, more, message):
 @pytest.mark.full
 def test_samples_in_training_change_nothing_of_it(tmp_path, capsys):
     text = corpus(tmp_path / 'text')
-    rows, said = [], []
+    rows = []
+    said = []
     for n in (0, 5):
-        run = pretrain.run(pretrain_config(text, train__steps=20, eval__sample=n), tmp_path / str(n))
+        run = pretrain.run(
+            pretrain_config(text, train__steps=20, eval__sample=n), tmp_path / str(n)
+        )
         points = points_of(results.read(run.metrics))
         rows.append({name: points[name] for name in ('loss', 'grad_norm', 'valid_loss')})
-        said.append([line.split(' | ') for line in capsys.readouterr().out.splitlines() if ' | ' in line])
+        said.append(
+            [line.split(' | ') for line in capsys.readouterr().out.splitlines() if ' | ' in line]
+        )
     assert rows[0] == rows[1] and not said[0]
     assert [len(sample) for sample in said[1]] == [2, 2] and said[1][0][0] == said[1][1][0]

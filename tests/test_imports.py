@@ -1,4 +1,5 @@
 """Who may import whom, read from the source: every import statement, at whatever depth."""
+
 import ast
 import graphlib
 import re
@@ -8,11 +9,39 @@ import pytest
 from tiny import ROOT, python
 
 # Each may import those before it.
-LAYERS = ('errors', 'startup', 'storage', 'rules', 'configs', 'user_code', 'metrics', 'data', 'parallel', 'cli',
-          'models', 'training', 'runs', 'evaluation', 'weights')
-# The programs and api are above all layers, also a program whose file is in a folder: nothing imports them.
-PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'verify',
-            'evaluation.lm_eval', 'evaluation.score_predictions', 'weights.hugging_face', 'api')
+LAYERS = (
+    'errors',
+    'startup',
+    'storage',
+    'rules',
+    'configs',
+    'user_code',
+    'metrics',
+    'data',
+    'parallel',
+    'cli',
+    'models',
+    'training',
+    'runs',
+    'evaluation',
+    'weights',
+)
+# The programs and api are above all layers, also a program whose file is in a folder: nothing
+# imports them.
+PROGRAMS = (
+    'prepare',
+    'pretrain',
+    'finetune',
+    'predict',
+    'zero_shot',
+    'perplexity',
+    'generate',
+    'verify',
+    'evaluation.lm_eval',
+    'evaluation.score_predictions',
+    'weights.hugging_face',
+    'api',
+)
 # The one module that imports a layer above its own: the package itself, for its version.
 UPWARD = {'runs.provenance': {'gpt1_jax'}}
 # Modules that alone may import a library.
@@ -22,14 +51,30 @@ ALONE = {
     'jax.experimental.pallas.triton': {'models.fast.pallas_triton'},  # deprecated
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
     'matplotlib': {'evaluation.pictures'},
-    'tensorboardX': {'runs.tracker'}, 'wandb': set(), 'trackio': set(),  # also there, by name
+    'tensorboardX': {'runs.tracker'},
+    'wandb': set(),
+    'trackio': set(),  # also there, by name
     'huggingface_hub': {'data.hub'},
     'lm_eval': {'evaluation.lm_harness', 'evaluation.lm_eval'},
     'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data'},
-    'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning',
-                       'cli.config_file', 'cli.config_help', 'cli.own_data'},
-    'torch': set(), 'transformers': set(), 'sklearn': set(), 'pytest': set(),
-    'experiments': set(), 'configs': set(), 'tests': set()}
+    'ml_collections': {
+        'pretrain',
+        'finetune',
+        'zero_shot',
+        'verify',
+        'runs.fine_tuning',
+        'cli.config_file',
+        'cli.config_help',
+        'cli.own_data',
+    },
+    'torch': set(),
+    'transformers': set(),
+    'sklearn': set(),
+    'pytest': set(),
+    'experiments': set(),
+    'configs': set(),
+    'tests': set(),
+}
 
 
 def imported(file):
@@ -69,27 +114,38 @@ def layer(name):
 
 def importers(package):
     """The modules outside a package that import it or a part of it."""
-    return {module for module, names in OURS.items()
-            if under(f'gpt1_jax.{package}', names) and not under(package, {module})}
+    return {
+        module
+        for module, names in OURS.items()
+        if under(f'gpt1_jax.{package}', names) and not under(package, {module})
+    }
 
 
 @pytest.mark.parametrize('module', [name for name in OURS if layer(name) in LAYERS])
 def test_a_layer_imports_only_the_layers_below_it(module):
-    below = LAYERS[:LAYERS.index(layer(module)) + 1]
+    below = LAYERS[: LAYERS.index(layer(module)) + 1]
     above = {layer(name) for name in under('gpt1_jax', OURS[module])} - {*below}
     assert above == UPWARD.get(module, set())
 
 
 def test_no_module_imports_a_program():
     found = {(module, name) for name in PROGRAMS for module in importers(name)}
-    assert found == {('', 'api'), ('verify', 'pretrain')}  # api for type checkers alone; verify trains again
+    # Api for type checkers alone; verify trains again
+    assert found == {('', 'api'), ('verify', 'pretrain')}
 
 
 def test_only_programs_have_a_command_line_and_few_modules_know_the_configs():
     assert importers('cli') == {*PROGRAMS, '__main__'} - {'api'}
     # The defaults of configs are the paper's values, and their rules hold in a run's config.json.
-    assert importers('configs') == {'cli.config_file', 'cli.own_data', 'evaluation.load', 'weights.model_card',
-                                    'pretrain', 'finetune', 'zero_shot'}
+    assert importers('configs') == {
+        'cli.config_file',
+        'cli.own_data',
+        'evaluation.load',
+        'weights.model_card',
+        'pretrain',
+        'finetune',
+        'zero_shot',
+    }
 
 
 @pytest.mark.parametrize('library', ALONE)
@@ -97,23 +153,53 @@ def test_a_library_is_imported_in_one_place(library):
     assert {module for module, names in OURS.items() if under(library, names)} <= ALONE[library]
 
 
-@pytest.mark.parametrize('folder, importers, forbidden', [
-    ('gpt1_jax', r'(errors|storage|rules|metrics|data|prepare)\b', 'jax flax optax orbax tensorflow torch'),
-    ('gpt1_jax', r'(?!models\.build$)', 'gpt1_jax.models.lstm gpt1_jax.models.gpt.GPT'),  # there they are chosen
-    ('experiments', r'(?!ideas\.)',  # no training code, but examples of code of the user's
-     'flax optax orbax gpt1_jax.training.loop gpt1_jax.training.losses gpt1_jax.training.optimizer '
-     'gpt1_jax.training.optimizer_config gpt1_jax.runs.checkpoint')], ids=['numpy', 'models', 'experiments'])
+@pytest.mark.parametrize(
+    'folder, importers, forbidden',
+    [
+        (
+            'gpt1_jax',
+            r'(errors|storage|rules|metrics|data|prepare)\b',
+            'jax flax optax orbax tensorflow torch',
+        ),
+        # There they are chosen
+        ('gpt1_jax', r'(?!models\.build$)', 'gpt1_jax.models.lstm gpt1_jax.models.gpt.GPT'),
+        (
+            'experiments',
+            r'(?!ideas\.)',  # no training code, but examples of code of the user's
+            'flax optax orbax gpt1_jax.training.loop gpt1_jax.training.losses '
+            'gpt1_jax.training.optimizer '
+            'gpt1_jax.training.optimizer_config '
+            'gpt1_jax.runs.checkpoint',
+        ),
+    ],
+    ids=['numpy', 'models', 'experiments'],
+)
 def test_modules_do_not_import(folder, importers, forbidden):
-    found = {module: names for module, names in modules(folder).items() if re.match(importers, module)}
-    assert found and not [(module, package) for module, names in found.items() for package in forbidden.split()
-                          if under(package, names)]
+    found = {
+        module: names for module, names in modules(folder).items() if re.match(importers, module)
+    }
+    assert found and not [
+        (module, package)
+        for module, names in found.items()
+        for package in forbidden.split()
+        if under(package, names)
+    ]
 
 
-@pytest.mark.parametrize('module, absent', [
-    ('gpt1_jax', ('jax', 'numpy')), ('gpt1_jax.prepare', ('jax', 'flax', 'optax', 'tensorflow', 'pyarrow')),
-    ('gpt1_jax.data.tasks', ('jax', 'tensorflow', 'tensorflow_datasets', 'pyarrow', 'huggingface_hub')),
-    ('gpt1_jax.data.encode', ('jax', 'spacy', 'ftfy')), ('gpt1_jax.storage', ('etils', 'fsspec', 'gcsfs')),
-    ('gpt1_jax.runs.results', ('jax', 'tensorboardX'))])
+@pytest.mark.parametrize(
+    'module, absent',
+    [
+        ('gpt1_jax', ('jax', 'numpy')),
+        ('gpt1_jax.prepare', ('jax', 'flax', 'optax', 'tensorflow', 'pyarrow')),
+        (
+            'gpt1_jax.data.tasks',
+            ('jax', 'tensorflow', 'tensorflow_datasets', 'pyarrow', 'huggingface_hub'),
+        ),
+        ('gpt1_jax.data.encode', ('jax', 'spacy', 'ftfy')),
+        ('gpt1_jax.storage', ('etils', 'fsspec', 'gcsfs')),
+        ('gpt1_jax.runs.results', ('jax', 'tensorboardX')),
+    ],
+)
 def test_importing_a_module_loads_nothing_heavy(module, absent):
     code = f'import sys, {module}\nprint(*[name for name in {absent} if name in sys.modules])'
     assert python('-c', code, check=0).stdout.strip() == ''
@@ -123,8 +209,11 @@ def test_the_modules_of_data_import_each_other_in_one_direction():
     needed = {}
     for module, names in OURS.items():
         if module.startswith('data.'):
-            needed[module] = {other for other in OURS if under(f'gpt1_jax.{other}', names)
-                              and not f'{module}.'.startswith(f'{other}.')}
+            needed[module] = {
+                other
+                for other in OURS
+                if under(f'gpt1_jax.{other}', names) and not f'{module}.'.startswith(f'{other}.')
+            }
     assert 'data.document' in needed['data.corpus']
     graphlib.TopologicalSorter(needed).prepare()  # CycleError where two modules need each other
 

@@ -1,4 +1,5 @@
 """gpt1_jax.metrics against hand-made numbers, scikit-learn and scipy."""
+
 import json
 import math
 
@@ -10,23 +11,35 @@ from gpt1_jax.evaluation import score_predictions
 from refusal import refusal
 
 GOLD = np.array([1, 1, 1, 0, 0, 1])
-PREDICTED = np.array([1, 0, 1, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 1 true negative
+# 3 true positives, 1 false positive, 1 false negative, 1 true negative
+PREDICTED = np.array([1, 0, 1, 1, 0, 1])
 
 
 @pytest.mark.parametrize('seed', range(5))
 def test_metrics_agree_with_scikit_learn_and_scipy(seed):
-    sklearn, scipy = pytest.importorskip('sklearn.metrics'), pytest.importorskip('scipy.stats')
+    sklearn = pytest.importorskip('sklearn.metrics')
+    scipy = pytest.importorskip('scipy.stats')
     rng = np.random.default_rng(seed)
-    gold, predicted = rng.integers(0, 2, 50), rng.integers(0, 2, 50)
-    for name, reference in (('accuracy', sklearn.accuracy_score), ('f1', sklearn.f1_score),
-                            ('matthews', sklearn.matthews_corrcoef)):
-        assert metrics.value(name, gold, predicted) == pytest.approx(reference(gold, predicted), abs=1e-12)
+    gold = rng.integers(0, 2, 50)
+    predicted = rng.integers(0, 2, 50)
+    for name, reference in (
+        ('accuracy', sklearn.accuracy_score),
+        ('f1', sklearn.f1_score),
+        ('matthews', sklearn.matthews_corrcoef),
+    ):
+        assert metrics.value(name, gold, predicted) == pytest.approx(
+            reference(gold, predicted), abs=1e-12
+        )
     gold = rng.integers(0, 6, 60) / 2  # with ties
     predicted = 1e6 + gold + rng.normal(size=60)  # far from zero
     for name, reference in (('pearson', scipy.pearsonr), ('spearman', scipy.spearmanr)):
-        assert metrics.value(name, gold, predicted) == pytest.approx(reference(gold, predicted).statistic, abs=1e-9)
-    gold, predicted = rng.integers(0, 3, 50), rng.integers(0, 3, 50)
-    for label, expected in enumerate(sklearn.f1_score(gold, predicted, average=None)):  # each against all others
+        assert metrics.value(name, gold, predicted) == pytest.approx(
+            reference(gold, predicted).statistic, abs=1e-9
+        )
+    gold = rng.integers(0, 3, 50)
+    predicted = rng.integers(0, 3, 50)
+    # Each against all others
+    for label, expected in enumerate(sklearn.f1_score(gold, predicted, average=None)):
         assert metrics.value('f1', gold, predicted, label) == pytest.approx(expected)
 
 
@@ -46,13 +59,21 @@ def test_compute_takes_the_first_of_equal_scores_and_values_as_a_column():
     assert found == pytest.approx({'pearson': 1.0, 'spearman': 1.0})
 
 
-@pytest.mark.parametrize('call, message', [
-    (lambda: metrics.value('accuracy', [0, 1], [0, 1, 1]), 'shape'),
-    (lambda: metrics.value('f1', [0, 1, 2], [0, 1, 1]), 'labels 0 and 1'),
-    (lambda: metrics.compute(['bleu'], [0], [[1.0, 0.0]]), 'unknown metric'),
-    (lambda: metrics.compute(['accuracy'], [0], [[math.nan, 0.0]]), 'finite'),
-    (lambda: metrics.compute(['accuracy'], [0, 1], [[1.0], [0.0]]), 'two labels or more'),
-    (lambda: metrics.compute(['pearson'], [0.5, 1], [[1.0, 0.0], [0.0, 1.0]]), r'scores\[n\] or scores\[n, 1\]')])
+@pytest.mark.parametrize(
+    'call, message',
+    [
+        (lambda: metrics.value('accuracy', [0, 1], [0, 1, 1]), 'shape'),
+        (lambda: metrics.value('f1', [0, 1, 2], [0, 1, 1]), 'labels 0 and 1'),
+        (lambda: metrics.compute(['bleu'], [0], [[1.0, 0.0]]), 'unknown metric'),
+        (lambda: metrics.compute(['accuracy'], [0], [[math.nan, 0.0]]), 'finite'),
+        (lambda: metrics.compute(['accuracy'], [0, 1], [[1.0], [0.0]]), 'two labels or more'),
+        (
+            lambda: metrics.compute(['pearson'], [0.5, 1], [[1.0, 0.0], [0.0, 1.0]]),
+            r'scores\[n\] or '
+            r'scores\[n, 1\]',
+        ),
+    ],
+)
 def test_arguments_that_do_not_fit_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -60,12 +81,17 @@ def test_arguments_that_do_not_fit_are_refused(call, message):
 
 @pytest.mark.parametrize('name, function', [('f1', 'f1_score'), ('matthews', 'matthews_corrcoef')])
 def test_intervals_of_labels_are_those_of_scikit_learn_on_resampled_items(name, function):
-    reference, rng = getattr(pytest.importorskip('sklearn.metrics'), function), np.random.default_rng(2)
+    reference = getattr(pytest.importorskip('sklearn.metrics'), function)
+    rng = np.random.default_rng(2)
     gold = rng.integers(0, 2, 200)
     predicted = np.where(rng.random(200) < 0.8, gold, 1 - gold)
     drawn = rng.integers(200, size=(1000, 200))
-    expected = np.percentile([reference(gold[items], predicted[items]) for items in drawn], [2.5, 97.5])
-    assert metrics.bootstrap_interval(name, gold, np.eye(2)[predicted]) == pytest.approx(expected, abs=0.008)
+    expected = np.percentile(
+        [reference(gold[items], predicted[items]) for items in drawn], [2.5, 97.5]
+    )
+    assert metrics.bootstrap_interval(name, gold, np.eye(2)[predicted]) == pytest.approx(
+        expected, abs=0.008
+    )
 
 
 def test_the_interval_of_pearson_is_fisher_s():
@@ -74,39 +100,62 @@ def test_the_interval_of_pearson_is_fisher_s():
     scores = gold + rng.normal(size=2000)
     scipy = pytest.importorskip('scipy.stats')
     expected = scipy.pearsonr(gold, scores).confidence_interval(0.95)  # by Fisher's transformation
-    assert metrics.bootstrap_interval('pearson', gold, scores) == pytest.approx(tuple(expected), abs=0.002)
+    assert metrics.bootstrap_interval('pearson', gold, scores) == pytest.approx(
+        tuple(expected), abs=0.002
+    )
 
 
 def test_pairing_narrows_the_interval_of_the_difference():
-    assert metrics.paired_bootstrap('accuracy', GOLD, np.eye(2)[PREDICTED], np.eye(2)[PREDICTED]) == (0, 0, 0)
+    assert metrics.paired_bootstrap(
+        'accuracy', GOLD, np.eye(2)[PREDICTED], np.eye(2)[PREDICTED]
+    ) == (0, 0, 0)
     rng = np.random.default_rng(3)
     gold = rng.integers(0, 2, 1000)
     worse = np.where(rng.random(1000) < 0.7, gold, 1 - gold)
     better = worse.copy()
     better[np.flatnonzero(worse != gold)[:50]] = gold[np.flatnonzero(worse != gold)[:50]]
-    difference, low, high = metrics.paired_bootstrap('accuracy', gold, np.eye(2)[better], np.eye(2)[worse])
+    difference, low, high = metrics.paired_bootstrap(
+        'accuracy', gold, np.eye(2)[better], np.eye(2)[worse]
+    )
     assert difference == pytest.approx(0.05)
-    half = 1.96 * math.sqrt(0.05 * 0.95 / 1000)  # of a share of 0.05, not of a difference of two shares near 0.7
+    # Of a share of 0.05, not of a difference of two shares near 0.7
+    half = 1.96 * math.sqrt(0.05 * 0.95 / 1000)
     assert (low, high) == pytest.approx((0.05 - half, 0.05 + half), abs=0.003)
 
 
 def predictions_file(tmp_path, *rows):
     path = tmp_path / 'predictions.jsonl'
-    path.write_text(''.join((row if isinstance(row, str) else json.dumps(row)) + '\n' for row in rows))
+    path.write_text(
+        ''.join((row if isinstance(row, str) else json.dumps(row)) + '\n' for row in rows)
+    )
     return path
 
 
-TWO_LABELS = [(int(gold), [1.0 - predicted, float(predicted)]) for gold, predicted in zip(GOLD, PREDICTED)]
+TWO_LABELS = [
+    (int(gold), [1.0 - predicted, float(predicted)]) for gold, predicted in zip(GOLD, PREDICTED)
+]
 
 
-@pytest.mark.parametrize('rows, positive, expected', [
-    (TWO_LABELS, None, {'accuracy': '0.6667', 'f1': '0.7500', 'matthews': '0.2500'}),
-    (TWO_LABELS, 0, {'accuracy': '0.6667', 'f1': '0.5000', 'matthews': '0.2500'}),  # 1 hit, 2 mistakes
-    ([(2, [0, 1, 2]), (0, [0, 1, 2])], 2, {'accuracy': '0.5000', 'f1': '0.6667'}),  # 1 hit, 1 mistake
-    ([(gold, [2 * gold]) for gold in (0.5, 1.0, 3.5, 5)], None, {'pearson': '1.0000', 'spearman': '1.0000'})])
+@pytest.mark.parametrize(
+    'rows, positive, expected',
+    [
+        (TWO_LABELS, None, {'accuracy': '0.6667', 'f1': '0.7500', 'matthews': '0.2500'}),
+        # 1 hit, 2 mistakes
+        (TWO_LABELS, 0, {'accuracy': '0.6667', 'f1': '0.5000', 'matthews': '0.2500'}),
+        # 1 hit, 1 mistake
+        ([(2, [0, 1, 2]), (0, [0, 1, 2])], 2, {'accuracy': '0.5000', 'f1': '0.6667'}),
+        (
+            [(gold, [2 * gold]) for gold in (0.5, 1.0, 3.5, 5)],
+            None,
+            {'pearson': '1.0000', 'spearman': '1.0000'},
+        ),
+    ],
+)
 def test_the_command_prints_every_metric_that_applies(tmp_path, rows, positive, expected):
-    path = predictions_file(tmp_path, *({'id': str(i), 'gold': gold, 'scores': scores}
-                                        for i, (gold, scores) in enumerate(rows)))
+    path = predictions_file(
+        tmp_path,
+        *({'id': str(i), 'gold': gold, 'scores': scores} for i, (gold, scores) in enumerate(rows)),
+    )
     lines = score_predictions.run(path, positive)
     assert all(f'  n {len(rows)}  95% interval ' in line for line in lines)
     assert dict(line.split()[:2] for line in lines) == expected
@@ -115,13 +164,26 @@ def test_the_command_prints_every_metric_that_applies(tmp_path, rows, positive, 
 GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
 
 
-@pytest.mark.parametrize('rows, positive, cause', [
-    ([GOOD, '{"id": "a"'], None, 'line 2: not JSON'), ([GOOD, {'id': 'a', 'scores': [0, 1]}], None, "no field 'gold'"),
-    ([GOOD, {'id': 'a', 'gold': 2, 'scores': [0, 1]}], None, 'line 2: gold 2 is out of range 0..1'),
-    ([GOOD, '{"id": "a", "gold": 1, "scores": [NaN, 1]}'], None, 'line 2: scores is [nan, 1], must be a list'),
-    ([GOOD | {'gold': None}], None, 'no row of 1 has a gold label'),
-    ([GOOD | {'gold': 0.5}], None, 'no metric applies'),
-    ([GOOD], 2, 'rows have 2 score(s)')])
+@pytest.mark.parametrize(
+    'rows, positive, cause',
+    [
+        ([GOOD, '{"id": "a"'], None, 'line 2: not JSON'),
+        ([GOOD, {'id': 'a', 'scores': [0, 1]}], None, "no field 'gold'"),
+        (
+            [GOOD, {'id': 'a', 'gold': 2, 'scores': [0, 1]}],
+            None,
+            'line 2: gold 2 is out of range 0..1',
+        ),
+        (
+            [GOOD, '{"id": "a", "gold": 1, "scores": [NaN, 1]}'],
+            None,
+            'line 2: scores is [nan, 1], must be a list',
+        ),
+        ([GOOD | {'gold': None}], None, 'no row of 1 has a gold label'),
+        ([GOOD | {'gold': 0.5}], None, 'no metric applies'),
+        ([GOOD], 2, 'rows have 2 score(s)'),
+    ],
+)
 def test_a_bad_file_is_one_line_that_names_it(tmp_path, rows, positive, cause):
     path = predictions_file(tmp_path, *rows)
     message = refusal(score_predictions.run, path, positive)
@@ -129,6 +191,8 @@ def test_a_bad_file_is_one_line_that_names_it(tmp_path, rows, positive, cause):
 
 
 def test_rows_without_gold_are_left_out_and_missing_choices_padded(tmp_path):
-    path = predictions_file(tmp_path, GOOD | {'gold': None}, GOOD, {'id': 'b', 'gold': 2, 'scores': [0, 1, 2]})
+    path = predictions_file(
+        tmp_path, GOOD | {'gold': None}, GOOD, {'id': 'b', 'gold': 2, 'scores': [0, 1, 2]}
+    )
     ids, gold, scores = metrics.read_predictions(path)
     assert (ids, gold, scores.tolist()) == (['a', 'b'], [1, 2], [[0, 1, metrics.ABSENT], [0, 1, 2]])

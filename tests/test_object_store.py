@@ -1,5 +1,6 @@
-"""A run whose work directory and token shards are in an object store is the run of a local directory, also where the
-store loses requests and replies, or answers 429 and 503."""
+"""A run whose work directory and token shards are in an object store is the run of a local
+directory, also where the store loses requests and replies, or answers 429 and 503."""
+
 import asyncio
 import os
 import re
@@ -38,7 +39,10 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture(scope='module')
 def local(tmp_path_factory):
     base = tmp_path_factory.mktemp('local')
-    return pretrain.run(pretrain_config(corpus(base / 'text'), data__tokens=str(base / 'tokens'), **SIZE), base / 'run')
+    return pretrain.run(
+        pretrain_config(corpus(base / 'text'), data__tokens=str(base / 'tokens'), **SIZE),
+        base / 'run',
+    )
 
 
 @pytest.fixture
@@ -50,6 +54,7 @@ def place(tmp_path):
 def proxy(place, monkeypatch):
     """In front of the store, from now on; it does not fail yet."""
     import gcsfs.retry
+
     proxy = unreliable.Proxy(os.environ['STORAGE_EMULATOR_HOST'])
     for name in ('STORAGE_EMULATOR_HOST', 'TENSORSTORE_GCS_HTTP_URL'):
         monkeypatch.setenv(name, proxy.url)
@@ -59,17 +64,24 @@ def proxy(place, monkeypatch):
     proxy.server.shutdown()
 
 
-def test_a_run_stopped_twice_in_an_unreliable_store_is_the_local_run(local, place, proxy, cache, monkeypatch):
-    """Weights, moments, metrics and the steps that are kept; once on another host, with an empty cache."""
+def test_a_run_stopped_twice_in_an_unreliable_store_is_the_local_run(
+    local, place, proxy, cache, monkeypatch
+):
+    """Weights, moments, metrics and the steps that are kept; once on another host, with an empty
+    cache."""
     storage.upload(local.path.parent / 'tokens', place / 'tokens')
-    config = pretrain_config('', data__corpus='', data__tokens=f'{place}/tokens', tensorboard=True, **SIZE)
+    config = pretrain_config(
+        '', data__corpus='', data__tokens=f'{place}/tokens', tensorboard=True, **SIZE
+    )
     proxy.choose = unreliable.InTurn()
 
     def stops_at(last):
         def say(step, *others):
             if step == last:
                 raise KeyboardInterrupt  # as a second Ctrl-C
+
         return say
+
     for last in (15, 25):
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
             patched.setattr(console, 'print_line', stops_at(last))
@@ -83,53 +95,95 @@ def test_a_run_stopped_twice_in_an_unreliable_store_is_the_local_run(local, plac
     assert [row['step'] for row in results.read(run.path / 'environment.jsonl')] == [0, 10, 20]
     assert run.steps() == local.steps()
     assert {name.split('/')[0] for name in storage.files(run.path)} == {
-        'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'checkpoints', 'metrics.jsonl',
-        'tensorboard'}
-    assert storage.files(run.checkpoints / str(run.steps()[-1])).keys() >= {'commit_success.txt', 'meta/data.json'}
+        'config.json',
+        'parameters.txt',
+        'environment.jsonl',
+        'tokenizer',
+        'checkpoints',
+        'metrics.jsonl',
+        'tensorboard',
+    }
+    assert storage.files(run.checkpoints / str(run.steps()[-1])).keys() >= {
+        'commit_success.txt',
+        'meta/data.json',
+    }
     assert list(cache.rglob('*.bin'))  # shards have copies here
 
 
 def test_fine_tuning_and_zero_shot_read_and_write_there(local, place, tmp_path):
     storage.upload(local.path, place / 'pretrained')
-    data, found = cola(tmp_path / 'cola'), []
-    for origin, tuned in ((local.path, tmp_path / 'tuned'), (place / 'pretrained', place / 'tuned')):
+    data = cola(tmp_path / 'cola')
+    found = []
+    for origin, tuned in (
+        (local.path, tmp_path / 'tuned'),
+        (place / 'pretrained', place / 'tuned'),
+    ):
         figures = finetune.run(finetune_config('cola', data, init_from=str(origin)), tuned)
-        assert [row['value'] for row in results.read(tuned / 'results.jsonl')] == [row['value'] for row in figures]
-        figures += zero_shot.run(override(load_config('zero_shot', 'cola'), {
-            'init_from': str(origin), 'data__dir': str(data)}))
+        assert [row['value'] for row in results.read(tuned / 'results.jsonl')] == [
+            row['value'] for row in figures
+        ]
+        figures += zero_shot.run(
+            override(
+                load_config('zero_shot', 'cola'), {'init_from': str(origin), 'data__dir': str(data)}
+            )
+        )
         loaded = [gpt1_jax.load(str(one)) for one in (origin, tuned)]
         assert [one.path for one in loaded] == [str(origin), str(tuned)]
-        found.append(([row['value'] for row in figures], storage.read(tuned / 'predictions_dev.jsonl'),
-                      [one.step for one in loaded], jax.tree.leaves([one.params for one in loaded])))
+        found.append(
+            (
+                [row['value'] for row in figures],
+                storage.read(tuned / 'predictions_dev.jsonl'),
+                [one.step for one in loaded],
+                jax.tree.leaves([one.params for one in loaded]),
+            )
+        )
     (*here, params), (*there, others) = found
     assert here == there and len(here[0]) > 3
     assert len(params) == len(others) and all(map(np.array_equal, params, others))
 
 
 def test_a_corpus_is_read_there(tmp_path, place):
-    """Every kind of file, by directory, name and pattern, whole and in parts, as from the local disk."""
+    """Every kind of file, by directory, name and pattern, whole and in parts, as from the local
+    disk."""
     import pyarrow
     import pyarrow.parquet
+
     local = tmp_path / 'mixed'
     (local / 'deep').mkdir(parents=True)
     (local / 'a.txt').write_text('The cat.')
-    (local / 'deep' / 'b.jsonl.zst').write_bytes(pyarrow.compress(b'{"text": "sat"}\n' * 9, 'zstd', asbytes=True))
+    (local / 'deep' / 'b.jsonl.zst').write_bytes(
+        pyarrow.compress(b'{"text": "sat"}\n' * 9, 'zstd', asbytes=True)
+    )
     (local / '._a.txt').write_bytes(b'\0\5\x16\7')  # as macOS leaves them
-    pyarrow.parquet.write_table(pyarrow.table({'text': [f'Row {i}.' for i in range(60)]}), local / 'c.parquet',
-                                row_group_size=7)
+    pyarrow.parquet.write_table(
+        pyarrow.table({'text': [f'Row {i}.' for i in range(60)]}),
+        local / 'c.parquet',
+        row_group_size=7,
+    )
     storage.upload(local, place)
     place = str(place)
 
     def read(*spec, part=None):
-        return [(one.name.replace(place, str(local)), one.text) for one in corpus_lib.documents(spec, part=part)]
+        return [
+            (one.name.replace(place, str(local)), one.text)
+            for one in corpus_lib.documents(spec, part=part)
+        ]
+
     assert sorted(read(place)) == sorted(read(str(local))) and len(read(place)) == 70
     for names in (['c.parquet', 'a.txt'], ['*.txt'], ['**/*.zst'], ['?[.e]*']):
-        assert read(*(f'{place}/{name}' for name in names)) == read(*(f'{local}/{name}' for name in names)), names
+        assert read(*(f'{place}/{name}' for name in names)) == read(
+            *(f'{local}/{name}' for name in names)
+        ), names
     found = [read(f'{place}/', part=Part(i, 4)) for i in range(4)]
     assert sum(found, []) == read(place) and all(found[:2])
     with pytest.raises(UserError, match='all 60 texts of valid are also in corpus'):
-        prepare.prepare(tmp_path / 'both', corpus=f'{place}/c.parquet', valid=str(local / 'c.parquet'))
-    for name, message in (('absent.txt', 'no such file or directory'), ('*.bin', 'no file matches this pattern')):
+        prepare.prepare(
+            tmp_path / 'both', corpus=f'{place}/c.parquet', valid=str(local / 'c.parquet')
+        )
+    for name, message in (
+        ('absent.txt', 'no such file or directory'),
+        ('*.bin', 'no file matches this pattern'),
+    ):
         with pytest.raises(UserError, match=f'{re.escape(name)}: {message}'):
             read(f'{place}/{name}')
 
@@ -143,12 +197,15 @@ def test_what_is_not_committed_is_no_step_and_goes(place):
     assert not [name for name in storage.files(place) if name.startswith('3/')]
     writer.save(saved.advanced(program, state), {})
     writer.close()
-    assert checkpoint.steps(place) == [2, 3] and not [name for name in storage.files(place) if name.startswith('1/')]
+    assert checkpoint.steps(place) == [2, 3] and not [
+        name for name in storage.files(place) if name.startswith('1/')
+    ]
     assert saved.same(checkpoint.restore(place, 3, program.state), history[3])
 
 
 def test_a_write_whose_reply_is_lost_is_written_once(place, proxy, tmp_path):
-    """Objects, checkpoint markers, conditional writes, rows that are appended, locks and deletions."""
+    """Objects, checkpoint markers, conditional writes, rows that are appended, locks and
+    deletions."""
     (tmp_path / 'files').mkdir()
     (tmp_path / 'files' / 'a').write_bytes(b'a')
     proxy.choose = unreliable.Once()
@@ -183,16 +240,22 @@ def test_a_step_whose_manifests_lose_their_replies_is_written_again(place, proxy
             return None
         lost.add(path)
         return 'lost reply'
+
     proxy.choose = choose
     program, history = saved.saved(place, 2)
     assert len(lost) >= 4 and checkpoint.steps(place) == [1, 2]
-    assert all(saved.same(checkpoint.restore(place, step, program.state), history[step]) for step in (1, 2))
+    assert all(
+        saved.same(checkpoint.restore(place, step, program.state), history[step]) for step in (1, 2)
+    )
 
 
 def test_a_store_that_stays_away_is_named_and_no_directory_seems_absent(place, proxy):
     storage.write(place / 'run' / 'object', b'1')
     proxy.choose = lambda *request: 'lost request'
-    for call in (lambda: storage.write(place / 'run' / 'object', b'2'), lambda: storage.read(place / 'run' / 'object')):
+    for call in (
+        lambda: storage.write(place / 'run' / 'object', b'2'),
+        lambda: storage.read(place / 'run' / 'object'),
+    ):
         with pytest.raises(OSError, match=f'ServerDisconnectedError.*{place}/run/object'):
             call()
     with pytest.raises(Exception, match='disconnected'):

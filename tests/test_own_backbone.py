@@ -1,4 +1,6 @@
-"""model.kind=FILE:CLASS: a backbone of the user's, those of experiments/ideas, and runs of the user's code alone."""
+"""model.kind=FILE:CLASS: a backbone of the user's, those of experiments/ideas, and runs of the
+user's code alone."""
+
 import dataclasses
 import functools
 import shutil
@@ -24,12 +26,17 @@ IDEAS = f'{ROOT}/experiments/ideas'
 pytestmark = pytest.mark.usefixtures('trusted_code')
 PRE_NORM = f'{IDEAS}/pre_norm.py:PreNorm'
 SIZES = {'vocab_size': 23, 'n_ctx': 9, 'n_embd': 16, 'n_layer': 3, 'n_head': 4, 'n_inner': 24}
-VARIANTS = {'pre-norm': {'kind': PRE_NORM}, 'no positions': {'kind': f'{IDEAS}/positions.py:NoPositions'},
-            'sinusoidal': {'kind': f'{IDEAS}/positions.py:Sinusoidal'},
-            'rotary': {'kind': f'{IDEAS}/positions.py:NoPositions',
-                       'ops': {'attention': f'{IDEAS}/positions.py:rotary'}},
-            'free output': {'kind': f'{IDEAS}/weights.py:FreeOutput'},
-            'scaled by depth': {'kind': f'{IDEAS}/weights.py:ScaledByDepth'}}
+VARIANTS = {
+    'pre-norm': {'kind': PRE_NORM},
+    'no positions': {'kind': f'{IDEAS}/positions.py:NoPositions'},
+    'sinusoidal': {'kind': f'{IDEAS}/positions.py:Sinusoidal'},
+    'rotary': {
+        'kind': f'{IDEAS}/positions.py:NoPositions',
+        'ops': {'attention': f'{IDEAS}/positions.py:rotary'},
+    },
+    'free output': {'kind': f'{IDEAS}/weights.py:FreeOutput'},
+    'scaled by depth': {'kind': f'{IDEAS}/weights.py:ScaledByDepth'},
+}
 TOKENS = np.array([[4, 22, 2, 0, 11, 5, 7], [2, 3, 3, 19, 8, 1, 0]], np.int32)
 
 
@@ -37,7 +44,9 @@ TOKENS = np.array([[4, 22, 2, 0, 11, 5, 7], [2, 3, 3, 19, 8, 1, 0]], np.int32)
 def model_of(name):
     """(model, random parameters) of a variant."""
     model = build.backbone(SIZES | VARIANTS[name])
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))[
+        'params'
+    ]
     return model, reference.random_like(shapes, 1)
 
 
@@ -45,7 +54,8 @@ def model_of(name):
 def test_states_of_an_idea_with_a_cache_are_those_without(name):
     model, params = model_of(name)
     expected = model.apply({'params': params}, TOKENS)[0]
-    cache, found = {'cache': model.empty_cache(2)}, []
+    cache = {'cache': model.empty_cache(2)}
+    found = []
     for part in (TOKENS[:, :3], TOKENS[:, 3:4], TOKENS[:, 4:]):
         (states, _), cache = model.apply({'params': params, **cache}, part, mutable='cache')
         found.append(states)
@@ -57,7 +67,7 @@ def test_mean_states_are_the_means_of_gpt_s_up_to_each_position():
     params = model_of('pre-norm')[1]
     params = {name: params[name] for name in ('embed', 'blocks')}
     states = np.asarray(reference.gpt(params, TOKENS)[0])
-    means = np.stack([states[:, :i + 1].mean(1) for i in range(states.shape[1])], 1)
+    means = np.stack([states[:, : i + 1].mean(1) for i in range(states.shape[1])], 1)
     np.testing.assert_allclose(model.apply({'params': params}, TOKENS)[0], means, atol=1e-4)
 
 
@@ -66,7 +76,9 @@ def test_pre_norm_is_the_formula_with_and_without_dropout():
     keys = None, Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))
     for key, rates in zip(keys, ({}, {'embd': 0.1, 'attn': 0.1, 'resid': 0.1, 'key': (5, 700)})):
         expected, _ = reference.gpt(params, TOKENS, **rates, pre_norm=True)
-        np.testing.assert_allclose(model.apply({'params': params}, TOKENS, key)[0], expected, atol=1e-4)
+        np.testing.assert_allclose(
+            model.apply({'params': params}, TOKENS, key)[0], expected, atol=1e-4
+        )
 
 
 def test_rotary_rotates_complex_numbers_by_position():
@@ -86,20 +98,33 @@ def test_free_output_and_scaled_weights_are_what_their_names_say():
     np.testing.assert_array_equal(embeddings.tokens, params['output'])
     scaled = build.backbone(SIZES | {'n_embd': 64} | VARIANTS['scaled by depth'])
     blocks = scaled.init(jax.random.key(0), TOKENS)['params']['blocks']
-    deviations = [np.std(blocks[a][b]['kernel']) for a, b in (('attn', 'qkv'), ('mlp', 'fc'), ('attn', 'out'),
-                                                              ('mlp', 'proj'))]
-    np.testing.assert_allclose(deviations, np.array([1, 1, 6 ** -0.5, 6 ** -0.5]) * 0.02, rtol=0.03)
+    deviations = [
+        np.std(blocks[a][b]['kernel'])
+        for a, b in (('attn', 'qkv'), ('mlp', 'fc'), ('attn', 'out'), ('mlp', 'proj'))
+    ]
+    np.testing.assert_allclose(deviations, np.array([1, 1, 6**-0.5, 6**-0.5]) * 0.02, rtol=0.03)
 
 
-def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported(tmp_path):
+def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported(
+    tmp_path,
+):
     """Backbone, operation, optimizer and schedule."""
-    idea, schedule = tmp_path / 'idea.py', f'{IDEAS}/optimizers.py:inverse_square_root'
+    idea = tmp_path / 'idea.py'
+    schedule = f'{IDEAS}/optimizers.py:inverse_square_root'
     muon = f'{IDEAS}/optimizers.py:muon'
     shutil.copy(f'{IDEAS}/relu.py', idea)
     relu = f'{idea}:relu_squared'
-    config = pretrain_config(corpus(tmp_path / 'text'), model__kind=PRE_NORM, model__ops__gelu=relu, model__n_inner=64,
-                             train__steps=10, optimizer__kind=muon, optimizer__peak_rate=1e-2,
-                             optimizer__schedule=schedule, log_every=1)
+    config = pretrain_config(
+        corpus(tmp_path / 'text'),
+        model__kind=PRE_NORM,
+        model__ops__gelu=relu,
+        model__n_inner=64,
+        train__steps=10,
+        optimizer__kind=muon,
+        optimizer__peak_rate=1e-2,
+        optimizer__schedule=schedule,
+        log_every=1,
+    )
     straight = pretrain.run(config, tmp_path / 'straight')
     with power_cut(7):
         pretrain.run(config, tmp_path / 'run')
@@ -109,15 +134,21 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
     assert run.config['fingerprint']['code'].keys() == {PRE_NORM, relu, muon, schedule}
     assert workdir.load(run.path).config['model']['kind'] == PRE_NORM
     assert load.pretrained(run, 10, load.sharding.make_mesh())[0].config.ops == (('gelu', relu),)
-    plain = dataclasses.replace(run, config=run.config | {'model': run.config['model'] | {'kind': 'gpt'}})
+    plain = dataclasses.replace(
+        run, config=run.config | {'model': run.config['model'] | {'kind': 'gpt'}}
+    )
     with pytest.raises(UserError, match='cannot be exported: model.ops'):
         export_hugging_face.check(plain)
 
-    setting = finetune.resolve(finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path)))
+    setting = finetune.resolve(
+        finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
+    )
     key = fine_tuning.run_key(setting)
     rows = finetune.run(setting.config, tmp_path / 'cola')
     tuned = workdir.load(tmp_path / 'cola')
-    assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint']['code'].keys() == {PRE_NORM, relu}
+    assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint'][
+        'code'
+    ].keys() == {PRE_NORM, relu}
     assert rows and load.fine_tuned(tuned).params['backbone']['ln_f']['scale'].shape == (16,)
     idea.write_text(idea.read_text() + '\n# edited\n')
     assert fine_tuning.run_key(setting) != key
@@ -125,7 +156,7 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
         workdir.load(tuned.path)
 
 
-GPT_CODE = '''
+GPT_CODE = """
 import dataclasses
 import jax.numpy as jnp
 from gpt1_jax.models.gpt import GPT, GPTConfig
@@ -140,17 +171,37 @@ class Model(GPT):
     def __call__(self, tokens, key=None, real=None):
         x, embeddings = super().__call__(tokens, key, real)
         return {x}, embeddings
-'''
+"""
 
 
-@pytest.mark.parametrize('field, code, message', [
-    ('kind', GPT_CODE.format(field='', x='x[:, :1]'), r'Model must have states of shape and type \(\(2, 3, 16\)'),
-    ('kind', GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 15: TypeError: '),
-    ('kind', GPT_CODE.format(field='config: dict', x='x'), 'Model: is not a Flax module with a field `config` that'),
-    ('kind', 'def Model(config): pass', 'kind = .*Model: is not a Flax module'),
-    ('ops__gelu', 'def Model(x):\n    return x[:1]', r'Model: returns \(\(1, 3, 4\), .*must return \(\(2, 3, 4\)'),
-    ('ops__gelu', 'def Model(x, y):\n    return x', 'ops.gelu = .*TypeError')])
-def test_a_mistake_in_the_users_code_is_one_line_before_any_text_is_read(tmp_path, field, code, message):
+@pytest.mark.parametrize(
+    'field, code, message',
+    [
+        (
+            'kind',
+            GPT_CODE.format(field='', x='x[:, :1]'),
+            r'Model must have states of shape and type '
+            r'\(\(2, 3, 16\)',
+        ),
+        ('kind', GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 15: TypeError: '),
+        (
+            'kind',
+            GPT_CODE.format(field='config: dict', x='x'),
+            'Model: is not a Flax module with a field `config` that',
+        ),
+        ('kind', 'def Model(config): pass', 'kind = .*Model: is not a Flax module'),
+        (
+            'ops__gelu',
+            'def Model(x):\n    return x[:1]',
+            r'Model: returns \(\(1, 3, 4\), .*must '
+            r'return \(\(2, 3, 4\)',
+        ),
+        ('ops__gelu', 'def Model(x, y):\n    return x', 'ops.gelu = .*TypeError'),
+    ],
+)
+def test_a_mistake_in_the_users_code_is_one_line_before_any_text_is_read(
+    tmp_path, field, code, message
+):
     (tmp_path / 'idea.py').write_text(code)
     config = pretrain_config('no such corpus', **{f'model__{field}': f'{tmp_path}/idea.py:Model'})
     with pytest.raises(UserError, match=message) as error:
@@ -172,7 +223,9 @@ def test_a_field_of_ones_own_has_its_default_and_is_stored(tmp_path):
 
 
 def test_an_operation_that_a_backbone_does_not_have_is_refused():
-    with pytest.raises(UserError, match="model.ops.gelu: model.kind = 'lstm' has no such operation"):
+    with pytest.raises(
+        UserError, match="model.ops.gelu: model.kind = 'lstm' has no such operation"
+    ):
         build.own_fields({'kind': 'lstm', 'ops': {'gelu': 'a.py:b', 'dense': None}})
     with pytest.raises(UserError, match='model.ops.relu is .* look_up, dense, gelu'):
         build.backbone({'vocab_size': 5, 'ops': {'relu': 'a.py:b'}})

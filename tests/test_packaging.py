@@ -1,5 +1,7 @@
-"""What pip gets: the wheel is the package with its configs and the command gpt1, the sdist all that runs from a clone.
+"""What pip gets: the wheel is the package with its configs and the command gpt1, the sdist all that
+runs from a clone.
 On each Python: on_pythons.sh"""
+
 import email
 import os
 import pathlib
@@ -25,53 +27,87 @@ pytest.importorskip('setuptools')
 def built(tmp_path_factory):
     """{'wheel', 'sdist'}: the archives of a copy of the clone, made by what pip calls."""
     base = tmp_path_factory.mktemp('packaging')
-    anywhere = shutil.ignore_patterns('.venv*', '*.egg-info', '__pycache__', '.pytest_cache', '.ruff_cache')
+    anywhere = shutil.ignore_patterns(
+        '.venv*', '*.egg-info', '__pycache__', '.pytest_cache', '.ruff_cache'
+    )
 
     def ignored(folder, names):
         outputs = {'.git', 'runs', 'build', 'dist'} if pathlib.Path(folder) == ROOT else set()
         return outputs | anywhere(folder, names)
+
     shutil.copytree(ROOT, base / 'clone', ignore=ignored)
     code = f'from setuptools import build_meta as b; b.build_wheel({str(base)!r}); b.build_sdist({str(base)!r})'
-    done = subprocess.run([sys.executable, '-c', code], cwd=base / 'clone', capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, '-c', code],
+        cwd=base / 'clone',
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     (wheel,), (sdist,) = base.glob('*.whl'), base.glob('*.tar.gz')
     return {'wheel': wheel, 'sdist': sdist}
 
 
 def sources(*folders):
-    return {str(file.relative_to(ROOT)) for folder in folders for file in (ROOT / folder).rglob('*')
-            if file.is_file() and '__pycache__' not in file.parts}
+    return {
+        str(file.relative_to(ROOT))
+        for folder in folders
+        for file in (ROOT / folder).rglob('*')
+        if file.is_file() and '__pycache__' not in file.parts
+    }
 
 
 def test_the_wheel_holds_the_package_and_its_configs_alone(built):
     with zipfile.ZipFile(built['wheel']) as archive:
         names = {name for name in archive.namelist() if '.dist-info/' not in name}
     files = sources('gpt1_jax') | {f'gpt1_jax/{name}' for name in sources('configs')}
-    pages = {name for name in files if name.endswith('.md') and '/novels/' not in name}  # but the model's card
+    # But the model's card
+    pages = {name for name in files if name.endswith('.md') and '/novels/' not in name}
     assert names == files - pages
 
 
 @pytest.fixture(scope='module')
 def installed(built, tmp_path_factory):
-    """(run, directory): run(*words) runs a program of a fresh virtual environment that has the wheel, and the libraries
-    of this one; in an empty directory."""
+    """(run, directory): run(*words) runs a program of a fresh virtual environment that has the
+    wheel, and the libraries of this one; in an empty directory."""
     base = tmp_path_factory.mktemp('installed')
-    programs, empty = base / 'venv' / 'bin', base / 'empty'
+    programs = base / 'venv' / 'bin'
+    empty = base / 'empty'
     empty.mkdir()
     venv.create(base / 'venv', with_pip=False)
     (packages,) = (base / 'venv' / 'lib').glob('python*/site-packages')
-    # Folders on a .pth line are searched, but their own .pth files are not read: an editable install stays out.
+    # Folders on a .pth line are searched, but their own .pth files are not read: an editable
+    # install stays out.
     libraries = {sysconfig.get_path(kind) for kind in ('purelib', 'platlib')}
     (packages / 'libraries.pth').write_text('\n'.join(sorted(libraries)))
 
     def run(*words, check=0):
         environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
-        done = subprocess.run([str(programs / words[0]), *map(str, words[1:])], cwd=empty, env=environment,
-                              capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [str(programs / words[0]), *map(str, words[1:])],
+            cwd=empty,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == check, done.stdout + done.stderr
         return done
-    run(sys.executable, '-m', 'pip', '--python', programs / 'python', 'install', '-q', '--no-deps',
-        '--ignore-installed', built['wheel'])  # the libraries may include this version of the package
+
+    run(
+        sys.executable,
+        '-m',
+        'pip',
+        '--python',
+        programs / 'python',
+        'install',
+        '-q',
+        '--no-deps',
+        # The libraries may include this version of the package
+        '--ignore-installed',
+        built['wheel'],
+    )
     return run, empty
 
 
@@ -82,30 +118,55 @@ def test_the_command_lists_the_programs_of_the_same_code(installed):
     assert "'pretrian', did you mean 'pretrain'?" in run('gpt1', 'pretrian', check=2).stderr
     code = 'import gpt1_jax\nfrom gpt1_jax.runs import provenance\nprint(provenance.code_digest(), gpt1_jax.__file__)'
     digest, where = run('python', '-c', code).stdout.split()
-    here = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert where.startswith(str(empty.parent)) and here.stdout.split() == [digest, str(ROOT / 'gpt1_jax/__init__.py')]
+    here = subprocess.run(
+        [sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert where.startswith(str(empty.parent)) and here.stdout.split() == [
+        digest,
+        str(ROOT / 'gpt1_jax/__init__.py'),
+    ]
 
 
 def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):
     run, empty = installed
     text = corpus(tmp_path / 'text')
-    done = run('gpt1', 'pretrain', '--config=pretrain', '--workdir=run', *small_flags(
-        train__steps=2, optimizer__warmup_steps=1, data__corpus=text))
+    done = run(
+        'gpt1',
+        'pretrain',
+        '--config=pretrain',
+        '--workdir=run',
+        *small_flags(train__steps=2, optimizer__warmup_steps=1, data__corpus=text),
+    )
     assert 'step 2/2' in done.stdout and (empty / 'run' / 'config.json').exists()
-    (empty / 'mine.py').write_text('from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config():\n'
-                                   '    config = custom.get_config()\n    config.data.n_ctx = lengths.N_CTX\n'
-                                   '    return config\n')
+    (empty / 'mine.py').write_text(
+        'from gpt1_jax.configs import custom\nimport lengths\n\n\ndef '
+        'get_config():\n'
+        '    config = custom.get_config()\n    config.data.n_ctx = '
+        'lengths.N_CTX\n'
+        '    return config\n'
+    )
     (empty / 'lengths.py').write_text('N_CTX = 77\n')
     assert 'data.n_ctx: int = 77 ' in run('gpt1', 'finetune', '--config=mine.py', '--help').stdout
 
 
 def test_the_sdist_holds_all_that_runs_from_a_clone(built):
     with tarfile.open(built['sdist']) as archive:
-        names = {name.partition('/')[2] for name in archive.getnames() if not archive.getmember(name).isdir()}
+        names = {
+            name.partition('/')[2]
+            for name in archive.getnames()
+            if not archive.getmember(name).isdir()
+        }
     own = {name for name in names if '.egg-info/' not in name} - {'PKG-INFO', 'MANIFEST.in'}
     assert own == sources('gpt1_jax', 'configs', 'experiments', 'tests') | {
-        'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'LICENSE', 'CITATION.cff', 'constraints.txt', 'setup.cfg',
-        'pyproject.toml'}
+        'README.md',
+        'CONTRIBUTING.md',
+        'CHANGELOG.md',
+        'LICENSE',
+        'CITATION.cff',
+        'constraints.txt',
+        'setup.cfg',
+        'pyproject.toml',
+    }
 
 
 def test_the_metadata_and_the_pages_agree(built):
@@ -115,7 +176,9 @@ def test_the_metadata_and_the_pages_agree(built):
         assert [name for name in archive.namelist() if name.endswith('/LICENSE')]
     page = (ROOT / 'README.md').read_text()
     extras = (ROOT / 'configs' / 'README.md').read_text()
-    assert not {extra for extra in metadata.get_all('Provides-Extra') if f'`{extra}`' not in extras} - {'test'}
+    assert not {
+        extra for extra in metadata.get_all('Provides-Extra') if f'`{extra}`' not in extras
+    } - {'test'}
     pythons = re.findall(r'Python :: 3\.(\d+)', str(metadata.get_all('Classifier')))
     assert metadata['Requires-Python'] == f'<3.{int(pythons[-1]) + 1},>=3.{pythons[0]}'
     assert f'Python 3.{pythons[0]} to 3.{pythons[-1]}' in page

@@ -1,4 +1,6 @@
-"""Commands on the pages and in the programs' docstrings (which --help shows) can be given as they stand."""
+"""Commands on the pages and in the programs' docstrings (which --help shows) can be given as they
+stand."""
+
 import argparse
 import re
 import runpy
@@ -12,35 +14,59 @@ from gpt1_jax import cli, rules, startup
 from pages import FILES, PAGES, docstring
 from tiny import ROOT, python
 
-pytestmark = pytest.mark.filterwarnings('ignore:.*found in sys.modules after import', 'ignore:the load_module')
+pytestmark = pytest.mark.filterwarnings(
+    'ignore:.*found in sys.modules after import', 'ignore:the load_module'
+)
 
 
 class Parsed(Exception):
     """Raised in place of doing what was asked."""
 
 
-PROGRAMS = {'.'.join(file.relative_to(ROOT).with_suffix('').parts).removesuffix('.__main__'): file for file in FILES
-            if re.search(r"^if __name__ == '__main__':", file.read_text(encoding='utf-8'), re.M)}
+PROGRAMS = {
+    '.'.join(file.relative_to(ROOT).with_suffix('').parts).removesuffix('.__main__'): file
+    for file in FILES
+    if re.search(r"^if __name__ == '__main__':", file.read_text(encoding='utf-8'), re.M)
+}
 COMMANDS = runpy.run_path(str(ROOT / 'gpt1_jax' / '__main__.py'))['PROGRAMS']
 
 
 def commands(text):
-    """The commands in a text, each from `python -m` to the end of its line, of its lines where they end with a
-    backslash, or of its code span; [in brackets] what may be left out, ... for more of the kind. `gpt1 PROGRAM` is
-    `python -m gpt1_jax.PROGRAM`."""
+    """The commands in a text, each from `python -m` to the end of its line, of its lines where they
+    end with a backslash, or of its code span; [in brackets] what may be left out, ... for more of
+    the kind. `gpt1 PROGRAM` is `python -m gpt1_jax.PROGRAM`."""
     text = re.sub(r'\\\n\s*', '', text)
-    text = re.sub(r'((?:^|&&|`) *)(?:\S*/)?gpt1 ([a-z]\w*)', lambda found: f'{found[1]}python -m gpt1_jax.'
-                  f'{COMMANDS.get(found[2], found[2])}', text, flags=re.M)
+    text = re.sub(
+        r'((?:^|&&|`) *)(?:\S*/)?gpt1 ([a-z]\w*)',
+        lambda found: f'{found[1]}python -m gpt1_jax.{COMMANDS.get(found[2], found[2])}',
+        text,
+        flags=re.M,
+    )
     spans = re.findall(r'`([^`]*)`', re.sub(r'```.*?```', '', text, flags=re.S))
-    lines = [line for line in text.splitlines() if re.match(r'\s*([^`]* && )?(\S*/)?python -m [^`]*$', line)]
-    found = [re.split(r'python -m ', part)[1] for one in (*spans, *lines) for part in re.split(' && ', one)
-             if 'python -m ' in part]
+    lines = [
+        line
+        for line in text.splitlines()
+        if re.match(
+            r'\s*([^`]* && )?(\S*/)?python -m '
+            r'[^`]*$',
+            line,
+        )
+    ]
+    found = [
+        re.split(r'python -m ', part)[1]
+        for one in (*spans, *lines)
+        for part in re.split(' && ', one)
+        if 'python -m ' in part
+    ]
     words = [[word.strip('[]') for word in shlex.split(one, comments=True)] for one in found]
-    return sorted({tuple(word for word in one if word != '...') for one in words if one[0] != 'pytest'})
+    return sorted(
+        {tuple(word for word in one if word != '...') for one in words if one[0] != 'pytest'}
+    )
 
 
 def parse(name, *arguments):
     """Have a program read its command line, and do nothing. Its complaint is an exception."""
+
     def absl(main, define_flags, **how):
         before = set(flags.FLAGS)
         try:
@@ -57,10 +83,12 @@ def parse(name, *arguments):
 
     def standard(parser, given):
         raise Parsed([], real(parser, given))
+
     real = argparse.ArgumentParser.parse_args
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cli, 'run', absl)
-        patch.setattr(startup, 'before_imports', lambda program: None)  # signals stay this process's
+        # Signals stay this process's
+        patch.setattr(startup, 'before_imports', lambda program: None)
         patch.setattr(argparse.ArgumentParser, 'parse_args', standard)
         patch.setattr(sys, 'argv', [name, *arguments])
         patch.chdir(ROOT)
@@ -80,15 +108,22 @@ def test_a_program_s_page_has_an_example_of_it(name):
 @pytest.mark.parametrize('name', [*PAGES, *(str(file.relative_to(ROOT)) for file in FILES)])
 def test_commands_can_be_given_as_they_stand(name):
     file = ROOT / name
-    for module, *arguments in commands(file.read_text() if name.endswith('.md') else docstring(file)):
+    for module, *arguments in commands(
+        file.read_text() if name.endswith('.md') else docstring(file)
+    ):
         assert module in PROGRAMS, module
         if arguments:  # else it may be its name alone
             parse(module, *arguments)
 
 
-@pytest.mark.parametrize('name, flag', [('gpt1_jax.pretrain', '--config: A config by its name'),
-                                        ('gpt1_jax.evaluation.score_predictions', '--predictions'),
-                                        ('experiments.plots', '--out')])
+@pytest.mark.parametrize(
+    'name, flag',
+    [
+        ('gpt1_jax.pretrain', '--config: A config by its name'),
+        ('gpt1_jax.evaluation.score_predictions', '--predictions'),
+        ('experiments.plots', '--out'),
+    ],
+)
 def test_help_shows_the_page_and_the_flags(name, flag):
     done = python('-m', name, '--help', check=0)
     shown = '\n'.join(line.rstrip() for line in done.stdout.splitlines())

@@ -1,6 +1,7 @@
-"""The pages (all Markdown but reports that a program wrote): links lead somewhere, Python compiles, and what they
-say of the tree is so, as is what docstrings and comments say; the phrases that all avoid. test_page_commands.py has the
-commands."""
+"""The pages (all Markdown but reports that a program wrote): links lead somewhere, Python compiles,
+and what they say of the tree is so, as is what docstrings and comments say; the phrases that all
+avoid. test_page_commands.py has the commands."""
+
 import ast
 import re
 
@@ -29,15 +30,23 @@ def prose(text):
 
 def targets(text):
     """Those of the links and images of a text, with their anchors."""
-    found = re.findall(r'\]\(([^)\s]+)\)|<img [^>]*src="([^"]+)"|<a [^>]*href="([^"]+)"', prose(text))
+    found = re.findall(
+        r'\]\(([^)\s]+)\)|<img [^>]*src="([^"]+)"|<a '
+        r'[^>]*href="([^"]+)"',
+        prose(text),
+    )
     return list(map(''.join, found))
 
 
 def anchors(text):
     """The anchors that GitHub gives a page's headings."""
     titles = re.findall(r'^#+ (.*)$', prose(text), re.M)
-    return {re.sub(r'[^\w\- ]', '', re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', title).lower()).replace(' ', '-')
-            for title in titles}
+    return {
+        re.sub(r'[^\w\- ]', '', re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', title).lower()).replace(
+            ' ', '-'
+        )
+        for title in titles
+    }
 
 
 @pytest.mark.parametrize('name', PAGES)
@@ -61,12 +70,14 @@ def test_python_on_a_page_compiles(name):
 def test_the_tree_of_the_package_has_all_of_its_folders():
     tree = re.search(r'```\n(gpt1_jax/\n.*?)```', page('gpt1_jax/README.md'), re.S)[1]
     assert set(re.findall(r'^  (\w+)/ ', tree, re.M)) == {
-        file.parent.name for file in (ROOT / 'gpt1_jax').glob('*/__init__.py')}
+        file.parent.name for file in (ROOT / 'gpt1_jax').glob('*/__init__.py')
+    }
 
 
 @pytest.mark.parametrize('row', rows('gpt1_jax/README.md', 'Reading list'), ids=lambda row: row[0])
 def test_the_files_of_the_reading_list_name_their_section(row):
-    section, *more = re.split(', | and ', row[0].partition(':')[0].replace('Eqs.', 'Eq.'))  # '3.1', 'Eq. 1'
+    # '3.1', 'Eq. 1'
+    section, *more = re.split(', | and ', row[0].partition(':')[0].replace('Eqs.', 'Eq.'))
     for target in targets(row[1]):
         about = docstring((ROOT / 'gpt1_jax' / target).resolve()).replace('Eqs.', 'Eq.')
         assert section in about or any(part in about for part in more), target
@@ -79,7 +90,9 @@ def texts():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
             elif isinstance(node, ast.JoinedStr):
-                yield ''.join(part.value if isinstance(part, ast.Constant) else '…' for part in node.values)
+                yield ''.join(
+                    part.value if isinstance(part, ast.Constant) else '…' for part in node.values
+                )
 
 
 def test_what_goes_wrong_is_what_the_programs_print():
@@ -94,13 +107,27 @@ def test_what_goes_wrong_is_what_the_programs_print():
 
 def test_the_fields_that_pages_name_are_a_config_s():
     named = {field for name in PAGES for field in re.findall(r'--config\.([a-z_.]+)', page(name))}
-    there = {field for name in ('pretrain', 'finetune', 'custom', 'zero_shot', 'experiments', 'reproduce', 'ablate')
-             for field in workdir.flatten(load_config(name).to_dict())}
+    there = {
+        field
+        for name in (
+            'pretrain',
+            'finetune',
+            'custom',
+            'zero_shot',
+            'experiments',
+            'reproduce',
+            'ablate',
+        )
+        for field in workdir.flatten(load_config(name).to_dict())
+    }
     assert len(named) > 20
-    assert not [name for name in named if not any(f'{field}.'.startswith(f'{name}.') for field in there)]
+    assert not [
+        name for name in named if not any(f'{field}.'.startswith(f'{name}.') for field in there)
+    ]
 
 
-RELEASED = {'train.py', 'opt.py', 'text_utils.py', 'utils.py', 'datasets.py'}  # of openai/finetune-transformer-lm
+# Of openai/finetune-transformer-lm
+RELEASED = {'train.py', 'opt.py', 'text_utils.py', 'utils.py', 'datasets.py'}
 
 
 def notes(file):
@@ -115,10 +142,23 @@ def notes(file):
 def test_files_that_docstrings_and_comments_name_are_there(folder):
     missing = []
     for file in sorted((ROOT / folder).rglob('*.py')):
-        bases = (file.parent, ROOT, ROOT / 'gpt1_jax', ROOT / 'experiments', ROOT / 'tests' / 'helpers')
-        named = {name for note in notes(file) for name in re.findall(r'(?<![\w/.*])((?:\w+/)*[a-z]\w*\.py)\b', note)}
-        missing += [(str(file.relative_to(ROOT)), name) for name in sorted(named - RELEASED)
-                    if not any((base / name).exists() for base in bases)]
+        bases = (
+            file.parent,
+            ROOT,
+            ROOT / 'gpt1_jax',
+            ROOT / 'experiments',
+            ROOT / 'tests' / 'helpers',
+        )
+        named = {
+            name
+            for note in notes(file)
+            for name in re.findall(r'(?<![\w/.*])((?:\w+/)*[a-z]\w*\.py)\b', note)
+        }
+        missing += [
+            (str(file.relative_to(ROOT)), name)
+            for name in sorted(named - RELEASED)
+            if not any((base / name).exists() for base in bases)
+        ]
     assert missing == []
 
 
@@ -142,21 +182,35 @@ INSTEAD = {  # phrase: what to write
 
 
 def lines(file):
-    """(line number, text) of a Python file's strings, docstrings included, and comments, or of a page's lines."""
+    """(line number, text) of a Python file's strings, docstrings included, and comments, or of a
+    page's lines."""
     source = file.read_text(encoding='utf-8')
     if file.suffix == '.md':
         return enumerate(source.splitlines(), 1)
-    return [*((node.lineno, ' '.join(node.value.split())) for node in ast.walk(ast.parse(source))
-              if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2),
-            *comments(file)]
+    return [
+        *(
+            (node.lineno, ' '.join(node.value.split()))
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and len(node.value.split()) > 2
+        ),
+        *comments(file),
+    ]
 
 
 def offences(file):
-    return [f'{file.name}:{number}: {match[0]!r}: write {instead}' for number, text in lines(file)
-            for phrase, instead in INSTEAD.items() if (match := re.search(phrase, text))]
+    return [
+        f'{file.name}:{number}: {match[0]!r}: write {instead}'
+        for number, text in lines(file)
+        for phrase, instead in INSTEAD.items()
+        if (match := re.search(phrase, text))
+    ]
 
 
-@pytest.mark.parametrize('file', [*FILES, *(ROOT / page for page in PAGES)], ids=lambda f: str(f.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    'file', [*FILES, *(ROOT / page for page in PAGES)], ids=lambda f: str(f.relative_to(ROOT))
+)
 def test_the_text_avoids_the_phrases(file):
     assert not offences(file)
 
@@ -164,4 +218,6 @@ def test_the_text_avoids_the_phrases(file):
 def test_an_offence_is_found_and_named(tmp_path):
     (tmp_path / 'a.py').write_text('"""It goes on."""\nx = 1  # read, too\n')
     assert [line.split(': ')[:2] for line in offences(tmp_path / 'a.py')] == [
-        ['a.py:1', "'goes on'"], ['a.py:2', "', too'"]]
+        ['a.py:1', "'goes on'"],
+        ['a.py:2', "', too'"],
+    ]

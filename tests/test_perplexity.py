@@ -1,4 +1,5 @@
 """Perplexity over windows, against the numpy model, and the figures made of it."""
+
 import math
 import shutil
 
@@ -25,13 +26,19 @@ MESH = sharding.make_mesh(devices=jax.devices()[:1])
 def nats(params, ids, n_ctx, stride):
     """-log P of each token but the first, each in the first window that holds it."""
     starts = [max(0, math.ceil((t - n_ctx) / stride)) * stride for t in range(1, len(ids))]
-    return np.array([-plain_scores.last(params, ids[start:t + 1], 1)[0][0] for t, start in enumerate(starts, 1)])
+    return np.array(
+        [
+            -plain_scores.last(params, ids[start : t + 1], 1)[0][0]
+            for t, start in enumerate(starts, 1)
+        ]
+    )
 
 
 @pytest.mark.parametrize('stride', [1, 3, 8])
 @pytest.mark.parametrize('length', [2, 5, 9, 10, 29])
 def test_every_token_after_the_first_is_scored_once_in_its_window(stride, length):
-    params, ids = weights(MODEL), np.random.default_rng(length).integers(0, 30, length).astype(np.int32)
+    params = weights(MODEL)
+    ids = np.random.default_rng(length).integers(0, 30, length).astype(np.int32)
     for tokens_per_batch in (8, 4096):
         logs = log_probs.by_token(MODEL, params, MESH, ids, stride, tokens_per_batch)
         np.testing.assert_allclose(-logs, nats(params, ids, 8, stride), rtol=1e-4)
@@ -49,8 +56,14 @@ def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
     run = workdir.load(pretrained)
     assert results.read(run.results)[-1] == row
     tokenizer = run.tokenizer()
-    ids = np.array([*tokenizer.encode('the cat sat.\nred dogs ran, naïve. ' * 9), tokenizer.newline_id,
-                    *tokenizer.encode('old birds sang!'), tokenizer.newline_id])
+    ids = np.array(
+        [
+            *tokenizer.encode('the cat sat.\nred dogs ran, naïve. ' * 9),
+            tokenizer.newline_id,
+            *tokenizer.encode('old birds sang!'),
+            tokenizer.newline_id,
+        ]
+    )
     nats = expected(pretrained, ids, 9).sum()
     assert row['n'] == len(ids) - 1 > 80 and row['tokens'] == len(ids)
     assert row['value'] == pytest.approx(math.exp(nats / (len(ids) - 1)), rel=1e-4)
@@ -62,11 +75,17 @@ def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
     assert row['digest'] == checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, 4))
 
 
-@pytest.mark.parametrize('text, more, message', [
-    (' \n\n', {}, 'the text has 0 token'), ('.', {}, 'the text has 1 token'),
-    ('a b', {'stride': 65}, 'stride is 65, must be .* from 1 to 64'),
-    ('a b', {'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ('a b', {'tokens': 'x'}, 'give either --text'),
-    (None, {'tokens': 'nowhere'}, 'nowhere: not a prepared corpus')])
+@pytest.mark.parametrize(
+    'text, more, message',
+    [
+        (' \n\n', {}, 'the text has 0 token'),
+        ('.', {}, 'the text has 1 token'),
+        ('a b', {'stride': 65}, 'stride is 65, must be .* from 1 to 64'),
+        ('a b', {'step': 3}, 'no checkpoint of step 3; there are 2, 4'),
+        ('a b', {'tokens': 'x'}, 'give either --text'),
+        (None, {'tokens': 'nowhere'}, 'nowhere: not a prepared corpus'),
+    ],
+)
 def test_a_mistake_is_named(pretrained, tmp_path, text, more, message):
     if text is not None:
         (tmp_path / 'a.txt').write_text(text)

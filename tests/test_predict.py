@@ -1,4 +1,6 @@
-"""Answers for rows without labels, of every kind of task, against plain numpy; the command and its mistakes."""
+"""Answers for rows without labels, of every kind of task, against plain numpy; the command and its
+mistakes."""
+
 import functools
 import json
 import os
@@ -21,7 +23,15 @@ from tiny import WORDS, finetune_config
 pytestmark = pytest.mark.full
 
 N_CTX = 48
-MODEL = {'kind': 'gpt', 'ops': {}, 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 32, 'n_ctx': N_CTX}
+MODEL = {
+    'kind': 'gpt',
+    'ops': {},
+    'n_layer': 2,
+    'n_embd': 16,
+    'n_head': 4,
+    'n_inner': 32,
+    'n_ctx': N_CTX,
+}
 LONG = ' '.join(WORDS) + ' ' + ' '.join(WORDS)
 PAIRS = [pair[:2] for pair in official.PAIRS[:11]]
 
@@ -34,8 +44,11 @@ def tokenizer():
 def fitted(directory, task, steps=1, **overrides):
     """(directory, parameters) of a run as fine-tuning leaves it, with random weights."""
     config = json.loads(json.dumps(finetune_config(task, directory, **overrides).to_dict())) | {
-        'kind': 'finetune', 'model': MODEL | {'vocab_size': tokenizer().vocab_size}, 'lengths': (48,),
-        'fingerprint': {}}
+        'kind': 'finetune',
+        'model': MODEL | {'vocab_size': tokenizer().vocab_size},
+        'lengths': (48,),
+        'fingerprint': {},
+    }
     task = tasks.of(config)
     model = heads.task_model(task, config['model'], 0.1)
     K = {'classify': 1, 'similarity': 2, 'choice': 2}[task.head]
@@ -44,9 +57,10 @@ def fitted(directory, task, steps=1, **overrides):
 
 
 def states(params, *segments):
-    """float64[D]: the state at the extract token of [start] segment [delimiter] segment ... [extract]; a segment is a
-    text, or several that are laid end to end."""
-    t, ids = tokenizer(), []
+    """float64[D]: the state at the extract token of [start] segment [delimiter] segment ...
+    [extract]; a segment is a text, or several that are laid end to end."""
+    t = tokenizer()
+    ids = []
     for segment in segments:
         ids.append(t.delimiter_id if ids else t.start_id)
         for text in [segment] if isinstance(segment, str) else segment:
@@ -60,7 +74,11 @@ def outputs(params, state):
 
 def answers(path, source, *more):
     """What `predict` writes for rows: a table's text, or JSON of each record of a list."""
-    text = source if isinstance(source, str) else ''.join(json.dumps(record) + '\n' for record in source)
+    text = (
+        source
+        if isinstance(source, str)
+        else ''.join(json.dumps(record) + '\n' for record in source)
+    )
     file = path.parent / ('new.tsv' if isinstance(source, str) else 'new.jsonl')
     file.write_text(text)
     found, bad = predict.run(path, file, path.parent / 'out.jsonl', *more)
@@ -70,30 +88,42 @@ def answers(path, source, *more):
 
 def close(found, expected):
     """Whether a row has a softmax of logits, the names of the labels aside."""
-    np.testing.assert_allclose(list(found['probabilities'].values()), reference.softmax(np.array(expected)), atol=1e-5)
+    np.testing.assert_allclose(
+        list(found['probabilities'].values()), reference.softmax(np.array(expected)), atol=1e-5
+    )
     return True
 
 
 def test_labels_of_single_texts(tmp_path):
     path, params = fitted(tmp_path, 'cola')
-    texts = [pair[i % 2] for i, pair in enumerate(PAIRS)] + ['Red.', 'Seven rivers sang to every small child.']
-    found = answers(path, 'index\tsentence\n' + ''.join(f'{i + 5}\t{text}\n' for i, text in enumerate(texts)))
+    texts = [pair[i % 2] for i, pair in enumerate(PAIRS)] + [
+        'Red.',
+        'Seven rivers sang to every small child.',
+    ]
+    found = answers(
+        path, 'index\tsentence\n' + ''.join(f'{i + 5}\t{text}\n' for i, text in enumerate(texts))
+    )
     assert [row['id'] for row in found] == [str(i + 5) for i in range(13)]
     for row, text in zip(found, texts):
         expected = outputs(params, states(params, text))
         assert close(row, expected) and row['label'] == '01'[expected.argmax()]
-        assert set(row) == {'id', 'label', 'probabilities'} and list(row['probabilities']) == ['0', '1']
+        assert set(row) == {'id', 'label', 'probabilities'} and list(row['probabilities']) == [
+            '0',
+            '1',
+        ]
     assert len({round(row['probabilities']['1'], 3) for row in found}) > 5
-    assert found == answers(path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)])
+    assert found == answers(
+        path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)]
+    )
 
 
 def test_multiple_choice_is_a_softmax_over_the_choices_that_a_row_has(tmp_path):
     path, params = fitted(tmp_path, 'race')
-    rows = [((a, b), WORDS[i:i + n]) for i, ((a, b), n) in enumerate(zip(PAIRS, (4, 4, 2, 3, 4)))]
+    rows = [((a, b), WORDS[i : i + n]) for i, ((a, b), n) in enumerate(zip(PAIRS, (4, 4, 2, 3, 4)))]
     found = answers(path, [{'texts': texts, 'choices': choices} for texts, choices in rows])
     for row, ((a, b), choices) in zip(found, rows):
         expected = [outputs(params, states(params, (a, b), choice))[0] for choice in choices]
-        assert list(row['probabilities']) == list('ABCD'[:len(choices)])
+        assert list(row['probabilities']) == list('ABCD'[: len(choices)])
         assert close(row, expected) and row['label'] == 'ABCD'[int(np.argmax(expected))]
 
 
@@ -101,8 +131,14 @@ def test_a_score_of_soft_labels_is_their_mean(tmp_path):
     path, params = fitted(tmp_path, 'custom:rating')
     found = answers(path, [{'text': a} for a, _ in PAIRS])
     for row, (a, _) in zip(found, PAIRS):
-        assert close(row, outputs(params, states(params, a))) and set(row) == {'id', 'score', 'probabilities'}
-        assert row['score'] == pytest.approx(sum(int(k) * p for k, p in row['probabilities'].items()), abs=1e-4)
+        assert close(row, outputs(params, states(params, a))) and set(row) == {
+            'id',
+            'score',
+            'probabilities',
+        }
+        assert row['score'] == pytest.approx(
+            sum(int(k) * p for k, p in row['probabilities'].items()), abs=1e-4
+        )
         assert list(row['probabilities']) == list('1234567')
 
 
@@ -110,16 +146,22 @@ def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path
     path, params = fitted(tmp_path, 'custom:rating', custom__squared=True)
     for row, (a, _) in zip(answers(path, [{'text': a} for a, _ in PAIRS]), PAIRS, strict=True):
         (output,) = outputs(params, states(params, a))
-        assert row == {'id': row['id'], 'score': pytest.approx(1 + 6 * output, abs=1e-4)}  # of 1 to 7
+        # Of 1 to 7
+        assert row == {'id': row['id'], 'score': pytest.approx(1 + 6 * output, abs=1e-4)}
 
 
 def test_a_bad_row_is_named_or_left_out(tmp_path):
     path, _ = fitted(tmp_path, 'race')
     rows = [{'texts': ['A cat sat.', 'Who?'], 'choices': ['a cat', 'birds']}] * 3
-    rows[1] = {'texts': ['A cat sat.', LONG], 'choices': ['a cat', 'birds']}  # the question is never cut
+    # The question is never cut
+    rows[1] = {'texts': ['A cat sat.', LONG], 'choices': ['a cat', 'birds']}
     file = tmp_path / 'new.jsonl'
     file.write_text(''.join(json.dumps(row) + '\n' for row in [*rows, {'texts': ['A cat sat.']}]))
-    with pytest.raises(UserError, match=r'new.jsonl: row 4: 1 texts, expected 2; --skip_bad leaves such rows out$'):
+    with pytest.raises(
+        UserError,
+        match=r'new.jsonl: row 4: 1 texts, expected 2; --skip_bad '
+        r'leaves such rows out$',
+    ):
         predict.run(path, file, tmp_path / 'out.jsonl')
     assert not (tmp_path / 'out.jsonl').exists()
     found, bad = predict.run(path, file, tmp_path / 'out.jsonl', skip_bad=True)
@@ -136,9 +178,11 @@ def test_what_is_no_fine_tuned_run_is_named(tmp_path):
     shutil.copytree(path, tmp_path / 'other')
     config = json.loads((path / 'config.json').read_text())
     (tmp_path / 'other' / 'config.json').write_text(json.dumps(config | {'kind': 'pretrain'}))
-    for run, out, message in ((path, 'nowhere/out.jsonl', 'there is no directory .*/nowhere'),
-                              (path, 'run/../new.tsv', 'new.tsv: is both the input and the output'),
-                              (tmp_path / 'other', 'out.jsonl', 'other: not a fine-tuned run')):
+    for run, out, message in (
+        (path, 'nowhere/out.jsonl', 'there is no directory .*/nowhere'),
+        (path, 'run/../new.tsv', 'new.tsv: is both the input and the output'),
+        (tmp_path / 'other', 'out.jsonl', 'other: not a fine-tuned run'),
+    ):
         with pytest.raises(UserError, match=message):
             predict.run(run, tmp_path / 'new.tsv', tmp_path / out)
     os.mkfifo(tmp_path / 'pipe')

@@ -1,5 +1,6 @@
-"""Section 4.1: from text to a prepared directory; the same directory again: what is resumed, made again, refused; the
-command."""
+"""Section 4.1: from text to a prepared directory; the same directory again: what is resumed, made
+again, refused; the command."""
+
 import hashlib
 import json
 import os
@@ -52,11 +53,17 @@ def test_a_prepared_directory_holds_the_text(books, out, tmp_path):
     assert json.loads((out / 'manifest.json').read_text()) == manifest
     assert manifest['vocab_size'] == made.vocab_size == 320
     assert (manifest['tokenizer'], manifest['newline_id']) == (made.fingerprint, 1)
-    wc = subprocess.run(['wc', '-w', '-c', *books.iterdir()], capture_output=True, text=True, check=True).stdout
+    wc = subprocess.run(
+        ['wc', '-w', '-c', *books.iterdir()], capture_output=True, text=True, check=True
+    ).stdout
     train = manifest['splits']['train']
-    assert [train['words'], train['bytes']] == [int(count) for count in wc.splitlines()[-1].split()[:2]]
+    assert [train['words'], train['bytes']] == [
+        int(count) for count in wc.splitlines()[-1].split()[:2]
+    ]
     assert train['documents'] == 20 and manifest['splits']['valid']['bytes'] == len('Zq zq zq zq.')
-    assert stream(out, 'train') == [i for text in LINES for i in [*made.encode(text), made.newline_id]]
+    assert stream(out, 'train') == [
+        i for text in LINES for i in [*made.encode(text), made.newline_id]
+    ]
     assert stream(out, 'valid') == [*made.encode('zq zq zq zq.'), made.newline_id]
     assert tokens.open_split(out, 'train').fingerprint == manifest['fingerprint']
 
@@ -65,19 +72,25 @@ def test_a_fraction_holds_out_whole_documents(books, out):
     manifest = prepare(out, str(books), '0.3', merges=20)
     made = Tokenizer.load(out / 'tokenizer')
     for split in ('train', 'valid'):
-        chosen = [text for text in LINES if is_validation(Document('', text), 0.3) == (split == 'valid')]
+        chosen = [
+            text for text in LINES if is_validation(Document('', text), 0.3) == (split == 'valid')
+        ]
         assert 0 < len(chosen) == manifest['splits'][split]['documents']
-        assert stream(out, split) == [i for text in chosen for i in [*made.encode(text), made.newline_id]]
+        assert stream(out, split) == [
+            i for text in chosen for i in [*made.encode(text), made.newline_id]
+        ]
 
 
 def test_a_vocabulary_is_learnt_from_a_sample_of_documents(tmp_path):
     """Chosen by hash; never more characters than allowed."""
     texts = [f'{"abcdefghij"[i % 10]}{i:03d} ' * 5 for i in range(400)]
-    documents, total = [Document('', text) for text in texts], sum(map(len, texts))
+    documents = [Document('', text) for text in texts]
+    total = sum(map(len, texts))
 
     def made(name, **options):
         prepare(tmp_path / name, documents, [Document('', 'zz')], merges=5, **options)
         return Tokenizer.load(tmp_path / name / 'tokenizer')
+
     chosen = [one.text for one in sources.sample(documents, total // 4, total)]
     assert 0.8 * (total // 4) < sum(map(len, chosen)) <= total // 4
     whole = bpe_training.train(texts, merges=5)
@@ -85,30 +98,57 @@ def test_a_vocabulary_is_learnt_from_a_sample_of_documents(tmp_path):
     assert made('more', characters=total) == whole
     long = [Document('', 'x' * 1000)] * 9  # equal, so that all are chosen or none
     assert {len(one.text) for one in sources.sample(long, 2500, 2501)} == {1000, 500}
-    with pytest.raises(UserError, match='tokenizer.characters is 1: it chooses none of the documents, which have 9000'):
+    with pytest.raises(
+        UserError,
+        match='tokenizer.characters is 1: it chooses none of the documents, which have 9000',
+    ):
         list(sources.sample(long, 1, 9000))
 
 
 def test_rows_that_are_sentences_are_noticed(tmp_path, capsys):
     rows = tmp_path / 'rows.jsonl'
-    rows.write_text(''.join(json.dumps({'text': f'A cat, number {i}, sat on the mat.'}) + '\n' for i in range(200)))
+    rows.write_text(
+        ''.join(
+            json.dumps({'text': f'A cat, number {i}, sat on the mat.'}) + '\n' for i in range(200)
+        )
+    )
     prepare(tmp_path / 'rows', str(rows), 0.2, merges=9)
     assert 'characters on average' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('arguments, message', [
-    (dict(valid=None), 'valid: name validation text, or a fraction'),
-    (dict(valid='1.5'), 'valid is 1.5: as a fraction of the documents it must lie between 0 and 1'),
-    (dict(valid=1 - 1e-9), "valid=0.999999999 holds out all of .* characters"),
-    (dict(merges=1, vocab_size=300), 'merges=1 and vocab_size=300: give one of the two'),
-    (dict(tokenizer='published'), 'the published vocabulary needs the released files: encoder='),
-    (dict(tokenizer='absent', merges=3), 'has its size: leave merges and vocab_size out .vocab_size=None'),
-    (dict(tokenizer='absent', characters=5), 'characters of the tokenizer is 5: must be at least 1, and for a'),
-    (dict(processes=0), 'processes is 0, must be at least 1'),
-    (dict(corpus='books', merges=70000), 'merges is 70000, must be from 1 to 65275'),
-    (dict(corpus=['books', Document('', 'x')]), 'must be names of files or other sources, or Documents, not a mixture'),
-])
-def test_what_is_wrong_is_named_before_anything_is_written(books, out, tmp_path, monkeypatch, arguments, message):
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (dict(valid=None), 'valid: name validation text, or a fraction'),
+        (
+            dict(valid='1.5'),
+            'valid is 1.5: as a fraction of the documents it must lie between 0 and 1',
+        ),
+        (dict(valid=1 - 1e-9), 'valid=0.999999999 holds out all of .* characters'),
+        (dict(merges=1, vocab_size=300), 'merges=1 and vocab_size=300: give one of the two'),
+        (
+            dict(tokenizer='published'),
+            'the published vocabulary needs the released files: encoder=',
+        ),
+        (
+            dict(tokenizer='absent', merges=3),
+            'has its size: leave merges and vocab_size out .vocab_size=None',
+        ),
+        (
+            dict(tokenizer='absent', characters=5),
+            'characters of the tokenizer is 5: must be at least 1, and for a',
+        ),
+        (dict(processes=0), 'processes is 0, must be at least 1'),
+        (dict(corpus='books', merges=70000), 'merges is 70000, must be from 1 to 65275'),
+        (
+            dict(corpus=['books', Document('', 'x')]),
+            'must be names of files or other sources, or Documents, not a mixture',
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_before_anything_is_written(
+    books, out, tmp_path, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encode, 'count_words', None)  # what takes hours
     with pytest.raises(UserError, match=message) as caught:
@@ -117,14 +157,26 @@ def test_what_is_wrong_is_named_before_anything_is_written(books, out, tmp_path,
 
 
 def json_lines(*texts):
-    return lambda source, target: target.write_text(''.join(json.dumps({'text': text}) + '\n' for text in texts))
+    return lambda source, target: target.write_text(
+        ''.join(json.dumps({'text': text}) + '\n' for text in texts)
+    )
 
 
-@pytest.mark.parametrize('copy, name, message', [
-    (os.symlink, 'a.txt', '30.txt has the same text as .*a.txt, which is held out'),
-    (json_lines(LINES[3]), 'a.jsonl', 'all 1 texts of valid are also in corpus'),
-    (json_lines('Else.', LINES[3] * 30), 'a.jsonl', '30.txt has the same text as .*a.jsonl:2, which is held out')])
-def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, out, tmp_path, copy, name, message):
+@pytest.mark.parametrize(
+    'copy, name, message',
+    [
+        (os.symlink, 'a.txt', '30.txt has the same text as .*a.txt, which is held out'),
+        (json_lines(LINES[3]), 'a.jsonl', 'all 1 texts of valid are also in corpus'),
+        (
+            json_lines('Else.', LINES[3] * 30),
+            'a.jsonl',
+            '30.txt has the same text as .*a.jsonl:2, which is held out',
+        ),
+    ],
+)
+def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(
+    books, out, tmp_path, copy, name, message
+):
     (books / '30.txt').write_text(LINES[3] * 30)
     copy(books / '30.txt', tmp_path / name)
     with pytest.raises(UserError, match=message):
@@ -135,21 +187,31 @@ def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, ou
 @pytest.mark.parametrize('fraction', [1e-9, 0.02, 0.3])
 def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
     """README's corpus command on a handful of files, none of which is held out whole at 0.01."""
-    texts = [f'The first line of {i}.\nAnd the second, which is a longer one.\nThe end.' for i in range(2)]
-    splits, made_from, named = sources.splits([Document(str(i), text) for i, text in enumerate(texts)], fraction)
+    texts = [
+        f'The first line of {i}.\nAnd the second, which is a longer one.\nThe end.'
+        for i in range(2)
+    ]
+    splits, made_from, named = sources.splits(
+        [Document(str(i), text) for i, text in enumerate(texts)], fraction
+    )
     digest = hashlib.sha256(''.join(f'{len(text)} {text}' for text in texts).encode()).hexdigest()
-    assert made_from['corpus'] == f'2 documents, SHA-256 {digest}'  # by which a directory is recognised later
+    # By which a directory is recognised later
+    assert made_from['corpus'] == f'2 documents, SHA-256 {digest}'
     train, valid = ([document.text for document in splits[split]()] for split in ('train', 'valid'))
     assert ''.join(train + valid) == ''.join(texts) and named is None
     assert fraction * 136 - 1 <= sum(map(len, valid)) <= fraction * 136 + 40
     assert valid[0].startswith(('And', 'The'))  # the cut is at the beginning of a line
     assert 'the end of the text is held out instead' in capsys.readouterr().err
     splits, _, _ = sources.splits([Document(name, texts[0]) for name in 'ab'], fraction)
-    with pytest.raises(UserError, match=f'^valid={fraction}: some of the 2 documents have the same text'):
+    with pytest.raises(
+        UserError, match=f'^valid={fraction}: some of the 2 documents have the same text'
+    ):
         list(splits['train']())
 
 
-@pytest.mark.parametrize('text', ['chapter one\n' + 'a word ' * 2000, 'a' * 14_000, 'a word\n' * 2000])
+@pytest.mark.parametrize(
+    'text', ['chapter one\n' + 'a word ' * 2000, 'a' * 14_000, 'a word\n' * 2000]
+)
 def test_no_more_than_twice_as_much_is_held_out_of_a_long_line(text):
     """A novel in one line, and text without spaces."""
     valid = list(sources.splits([Document('a', text)], 0.1)[0]['valid']())
@@ -163,12 +225,18 @@ def test_of_few_documents_blank_ones_are_no_copies_and_copies_are_named():
     assert [document.name for document in splits['valid']()] == ['e']
     for copy, names in (('f', 'a and f'), ('', 'a and document 6')):
         splits, _, _ = sources.splits([*given, Document(copy, texts['a'])], 0.02)
-        with pytest.raises(UserError, match=rf'some of the 6 documents have the same text \({names}\)'):
+        with pytest.raises(
+            UserError,
+            match=rf'some of the 6 documents have the same text '
+            rf'\({names}\)',
+        ):
             list(splits['train']())
 
 
 @pytest.mark.parametrize('part', [None, Part(0, 2), Part(1, 2)])
-def test_blank_validation_text_is_refused_before_anything_is_encoded_and_better_text_taken(books, out, tmp_path, part):
+def test_blank_validation_text_is_refused_before_anything_is_encoded_and_better_text_taken(
+    books, out, tmp_path, part
+):
     (tmp_path / 'blank.txt').write_text(' \n')
     (tmp_path / 'good.txt').write_text('Zq zq.')
     bpe_training.train(LINES, merges=20).save(tmp_path / 'vocabulary')
@@ -198,22 +266,35 @@ def test_a_corpus_that_grows_while_it_is_read_is_refused(books, out, monkeypatch
         with open(books / '00.txt', 'a', encoding='utf-8') as file:
             file.write(' More.')
         return train(*given)
+
     monkeypatch.setattr(bpe_training, 'train', grow)
     total = sum(map(len, LINES))
-    with pytest.raises(UserError, match=f'^train: the text changed while it was read, from {total} characters in 20 doc'
-                                        f'uments to {total + 6} in 20: once it is complete, start again in another '
-                                        'directory, or delete this one'):
+    with pytest.raises(
+        UserError,
+        match='^train: the text changed while it was read, from '
+        f'{total} characters in 20 doc'
+        f'uments to {total + 6} in 20: once it is complete, start '
+        'again in another '
+        'directory, or delete this one',
+    ):
         prepare(out, str(books), [Document('', 'Zq zq.')], merges=20)
     assert not (out / 'manifest.json').exists()
 
 
 # The same directory again.
 
+
 def contents(directory):
-    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob('*') if file.is_file()}
+    return {
+        str(file.relative_to(directory)): file.read_bytes()
+        for file in directory.rglob('*')
+        if file.is_file()
+    }
 
 
-def test_the_same_inputs_again_change_nothing_and_an_unfinished_run_keeps_its_vocabulary(books, out, monkeypatch):
+def test_the_same_inputs_again_change_nothing_and_an_unfinished_run_keeps_its_vocabulary(
+    books, out, monkeypatch
+):
     first = prepare(out, str(books), 0.3, merges=20)
     times = {file: file.stat().st_mtime_ns for file in out.rglob('*')}
     assert prepare(out, [str(books / '*.txt')], 0.3, merges=20, processes=2) == first
@@ -224,11 +305,29 @@ def test_the_same_inputs_again_change_nothing_and_an_unfinished_run_keeps_its_vo
     assert prepare(out, str(books), 0.3, merges=20) == first
 
 
-@pytest.mark.parametrize('name', ['train/00001.bin', 'valid/00000.bin', 'train/00000.json', 'manifest.json',
-                                  'tokenizer/tokenizer.model', 'tokenizer/tokenizer.json'])
-@pytest.mark.parametrize('damage', [pathlib.Path.unlink, flip, lambda file: file.write_bytes(b''),
-                                    lambda file: file.write_bytes(b'null')])
-def test_what_is_damaged_in_a_finished_directory_is_made_again(books, out, monkeypatch, capsys, name, damage):
+@pytest.mark.parametrize(
+    'name',
+    [
+        'train/00001.bin',
+        'valid/00000.bin',
+        'train/00000.json',
+        'manifest.json',
+        'tokenizer/tokenizer.model',
+        'tokenizer/tokenizer.json',
+    ],
+)
+@pytest.mark.parametrize(
+    'damage',
+    [
+        pathlib.Path.unlink,
+        flip,
+        lambda file: file.write_bytes(b''),
+        lambda file: file.write_bytes(b'null'),
+    ],
+)
+def test_what_is_damaged_in_a_finished_directory_is_made_again(
+    books, out, monkeypatch, capsys, name, damage
+):
     arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
     monkeypatch.setattr(encode.units, '__defaults__', (40,))
     manifest = prepare(out, **arguments)
@@ -252,11 +351,13 @@ def test_sizes_alone_are_compared_where_asked(books, out, capsys):
 
 def edited(damage=None, name=None):
     """All text edited to the same size, and a prepared file damaged."""
+
     def edit(out, books):
         for file in books.iterdir():
             file.write_text(file.read_text().replace('cat', 'dog'))
         if damage:
             damage(out / name)
+
     return edit
 
 
@@ -264,16 +365,43 @@ OTHER_TOKENS = 'the text gives (other|another) tokens now than it was prepared w
 OTHER_INPUTS = 'out was prepared from other inputs: '
 
 
-@pytest.mark.parametrize('edit, changes, message', [
-    (edited(), {}, OTHER_TOKENS), (edited(flip, 'train/00000.bin'), {}, OTHER_TOKENS),
-    (edited(flip, 'tokenizer/tokenizer.model'), {}, OTHER_TOKENS.replace('tokens', 'vocabulary')),
-    (None, dict(merges=21), OTHER_INPUTS + 'tokenizer was trained, 20 merges, now trained, 21 merges'),
-    (None, dict(valid=0.4), OTHER_INPUTS + 'valid was 0.3 of the documents, now 0.4 of the documents'),
-    (None, dict(corpus=[Document('', 'x'), Document('', 'y')]), OTHER_INPUTS + 'corpus was 20 files of .*, now 2 doc'),
-    (None, dict(join=Join('book')), OTHER_INPUTS + 'join was None, now '),
-    (None, dict(characters=99), OTHER_INPUTS + 'tokenizer was trained, 20 merges, now trained, 20 merges from 99 char'),
-    (None, dict(shard_tokens=9), OTHER_INPUTS + 'shards was 8388608 tokens, now 9 tokens')])
-def test_other_text_or_inputs_in_the_same_directory_are_refused_and_change_nothing(books, out, edit, changes, message):
+@pytest.mark.parametrize(
+    'edit, changes, message',
+    [
+        (edited(), {}, OTHER_TOKENS),
+        (edited(flip, 'train/00000.bin'), {}, OTHER_TOKENS),
+        (
+            edited(flip, 'tokenizer/tokenizer.model'),
+            {},
+            OTHER_TOKENS.replace('tokens', 'vocabulary'),
+        ),
+        (
+            None,
+            dict(merges=21),
+            OTHER_INPUTS + 'tokenizer was trained, 20 merges, now trained, 21 merges',
+        ),
+        (
+            None,
+            dict(valid=0.4),
+            OTHER_INPUTS + 'valid was 0.3 of the documents, now 0.4 of the documents',
+        ),
+        (
+            None,
+            dict(corpus=[Document('', 'x'), Document('', 'y')]),
+            OTHER_INPUTS + 'corpus was 20 files of .*, now 2 doc',
+        ),
+        (None, dict(join=Join('book')), OTHER_INPUTS + 'join was None, now '),
+        (
+            None,
+            dict(characters=99),
+            OTHER_INPUTS + 'tokenizer was trained, 20 merges, now trained, 20 merges from 99 char',
+        ),
+        (None, dict(shard_tokens=9), OTHER_INPUTS + 'shards was 8388608 tokens, now 9 tokens'),
+    ],
+)
+def test_other_text_or_inputs_in_the_same_directory_are_refused_and_change_nothing(
+    books, out, edit, changes, message
+):
     given = dict(corpus=str(books), valid=0.3, merges=20)
     prepare(out, **given)
     if edit:
@@ -285,25 +413,48 @@ def test_other_text_or_inputs_in_the_same_directory_are_refused_and_change_nothi
 
 
 def test_tokens_of_a_dry_run_do_not_block_the_run_with_other_inputs(books, out, tmp_path, capsys):
-    first, second = (data_prepare.PrepareConfig(str(books), valid, merges=20) for valid in (0.3, 0.6))
+    first, second = (
+        data_prepare.PrepareConfig(str(books), valid, merges=20) for valid in (0.3, 0.6)
+    )
     data_prepare.prepare(first, out, lock.hold)
     made = data_prepare.prepare(second, out, lock.hold, replace=True)
-    assert 'prepared from other inputs (valid was 0.3 of the documents, now 0.6' in capsys.readouterr().err
+    assert (
+        'prepared from other inputs (valid was 0.3 of the documents, now 0.6'
+        in capsys.readouterr().err
+    )
     assert made == data_prepare.prepare(second, tmp_path / 'other', lock.hold)
 
 
 # The command.
 
+
 def test_the_command_line_joins_rows_of_parquet(out, tmp_path):
-    table = pyarrow.table({'body': [f'The cat {i}.' for i in range(60)], 'book': [i // 5 for i in range(60)]})
+    table = pyarrow.table(
+        {'body': [f'The cat {i}.' for i in range(60)], 'book': [i // 5 for i in range(60)]}
+    )
     pyarrow.parquet.write_table(table, tmp_path / 'a.parquet')
-    command('prepare', f'--out={out}', f'--corpus={tmp_path}', '--valid=0.3', '--merges=20', '--text_field=body',
-            '--join_by=book', '--join_characters=1000', '--join_with=\n', '--tokenizer_characters=500', check=0)
+    command(
+        'prepare',
+        f'--out={out}',
+        f'--corpus={tmp_path}',
+        '--valid=0.3',
+        '--merges=20',
+        '--text_field=body',
+        '--join_by=book',
+        '--join_characters=1000',
+        '--join_with=\n',
+        '--tokenizer_characters=500',
+        check=0,
+    )
     manifest = tokens.read_manifest(out)
     assert sum(entry['documents'] for entry in manifest['splits'].values()) == 12
-    assert manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"
+    assert (
+        manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"
+    )
 
 
 def test_the_command_line_takes_the_vocabulary_of_a_model_by_its_name(books, out):
-    command('prepare', f'--out={out}', f'--corpus={books}', '--valid=0.2', '--tokenizer=novels', check=0)
+    command(
+        'prepare', f'--out={out}', f'--corpus={books}', '--valid=0.2', '--tokenizer=novels', check=0
+    )
     assert tokens.read_manifest(out)['vocab_size'] == 8192

@@ -1,4 +1,5 @@
 """Pretraining: exact after any interruption, and what it says on the way."""
+
 import json
 import shutil
 
@@ -25,7 +26,9 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def straight(text, tmp_path_factory):
-    return pretrain.run(pretrain_config(text, tensorboard=True), tmp_path_factory.mktemp('straight') / 'run')
+    return pretrain.run(
+        pretrain_config(text, tensorboard=True), tmp_path_factory.mktemp('straight') / 'run'
+    )
 
 
 def test_a_run_learns_and_leaves_its_directory_complete(straight):
@@ -33,8 +36,15 @@ def test_a_run_learns_and_leaves_its_directory_complete(straight):
     assert losses(straight)[-1][0] == 30 and len(valid) == 3
     assert valid[-1] < valid[0] < np.log(straight.config['model']['vocab_size']) + 0.5
     assert {p.name for p in straight.path.iterdir()} == {
-        'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'tokens', 'checkpoints', 'metrics.jsonl',
-        'tensorboard'}
+        'config.json',
+        'parameters.txt',
+        'environment.jsonl',
+        'tokenizer',
+        'tokens',
+        'checkpoints',
+        'metrics.jsonl',
+        'tensorboard',
+    }
     assert checkpoint.steps(straight.checkpoints)[-1] == 30
 
 
@@ -45,9 +55,12 @@ def test_the_checkpoint_of_the_lowest_validation_loss_is_the_best(straight):
 
 
 def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit(
-        text, straight, tmp_path, capsys):
+    text, straight, tmp_path, capsys
+):
     with power_cut(15):
-        pretrain.run(pretrain_config(text, tensorboard=True, data__resident='yes'), tmp_path / 'run')
+        pretrain.run(
+            pretrain_config(text, tensorboard=True, data__resident='yes'), tmp_path / 'run'
+        )
     assert '; tokens on each device, 0.0 MiB' in capsys.readouterr().out
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 15
     run = pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
@@ -59,7 +72,9 @@ def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_th
         assert points(one.path / 'tensorboard') == points_of(results.read(one.metrics))
 
 
-def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_was_not(text, straight, tmp_path):
+def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_was_not(
+    text, straight, tmp_path
+):
     for step in (12, 14):  # asked to stop one step before
         with sigterm(step - 1):
             pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
@@ -71,10 +86,21 @@ def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_w
 
 
 def test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change(
-        text, straight, tmp_path):
+    text, straight, tmp_path
+):
     shutil.copytree(straight.path, tmp_path / 'copy')
-    for change, message in (({'batch__size': 16}, r'another run \(batch.size: 8 -> 16\): use a new --workdir'),
-                            ({'train__steps': 32}, r'train.steps: 30 -> 32\): give --allow_change')):
+    for change, message in (
+        (
+            {'batch__size': 16},
+            r'another run \(batch.size: 8 -> 16\): use a '
+            r'new --workdir',
+        ),
+        (
+            {'train__steps': 32},
+            r'train.steps: 30 -> 32\): give '
+            r'--allow_change',
+        ),
+    ):
         with pytest.raises(UserError, match=message):
             pretrain.run(pretrain_config(text, **change), tmp_path / 'copy')
     run = pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy', allow_change=True)
@@ -84,8 +110,12 @@ def test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another
 def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
     shutil.copytree(straight.path, tmp_path / 'copy')
     shutil.rmtree(tmp_path / 'copy' / 'checkpoints' / '30')
-    run = pretrain.run(pretrain_config(text, mesh__data=2, mesh__fsdp=2, mesh__tensor=2, batch__microbatches=2,
-                                       log_every=7), tmp_path / 'copy')
+    run = pretrain.run(
+        pretrain_config(
+            text, mesh__data=2, mesh__fsdp=2, mesh__tensor=2, batch__microbatches=2, log_every=7
+        ),
+        tmp_path / 'copy',
+    )
     shown = capsys.readouterr().out
     assert 'results match up to rounding: mesh ' in shown and 'step 25 of 30: resuming' in shown
     last, expected = (results.read(one.metrics)[-1] for one in (run, straight))
@@ -93,26 +123,42 @@ def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_pat
     assert last['valid_loss'] == pytest.approx(expected['valid_loss'], rel=2e-5)
 
 
-def test_init_from_takes_the_weights_and_a_fresh_schedule_and_wants_their_tokenizer(text, straight, tmp_path):
-    config = pretrain_config(text, init_from=str(straight.path), train__steps=1, optimizer__warmup_steps=1,
-                             tokenizer__source=str(straight.path / 'tokenizer'))
+def test_init_from_takes_the_weights_and_a_fresh_schedule_and_wants_their_tokenizer(
+    text, straight, tmp_path
+):
+    config = pretrain_config(
+        text,
+        init_from=str(straight.path),
+        train__steps=1,
+        optimizer__warmup_steps=1,
+        tokenizer__source=str(straight.path / 'tokenizer'),
+    )
     run = pretrain.run(config, tmp_path / 'run')
     # The first update's rate is zero (warm-up from zero), so the weights are still the other run's.
     assert arrays(run, 1)['params'] == arrays(straight, 30)['params']
     assert arrays(run, 1)['opt_state'] != arrays(straight, 30)['opt_state']
     prepare(tmp_path / 'other' / 'tokens', str(text), 0.2, merges=50, processes=1)
     with pytest.raises(UserError, match='its tokenizer is another one'):
-        pretrain.run(pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50), tmp_path / 'other')
+        pretrain.run(
+            pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50),
+            tmp_path / 'other',
+        )
 
 
 def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path):
     def config(origin, steps=1, **overrides):
-        return pretrain_config('', data__tokens=str(straight.path / 'tokens'), train__steps=steps, init_from=origin,
-                               **overrides)
+        return pretrain_config(
+            '',
+            data__tokens=str(straight.path / 'tokens'),
+            train__steps=steps,
+            init_from=origin,
+            **overrides,
+        )
 
     def refused(directory, *given, **overrides):
         with pytest.raises(UserError, match='holds another run .fingerprint.origin: '):
             pretrain.run(config(*given, **overrides), directory)
+
     origin = shutil.copytree(straight.path, tmp_path / 'origin')
     run = pretrain.run(config(str(origin)), tmp_path / 'run')
     recorded = json.loads((run.path / 'config.json').read_text())
@@ -124,18 +170,30 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
     refused(tmp_path / 'killed', str(origin))  # it would begin with them
     shutil.rmtree(origin)
     pretrain.run(config(f'{tmp_path}/./origin/', steps=2), run.path, allow_change=True)
-    assert run.steps()[-1] == 2 and json.loads((run.path / 'config.json').read_text())['fingerprint'] == (
-        recorded['fingerprint'])
+    assert (
+        run.steps()[-1] == 2
+        and json.loads((run.path / 'config.json').read_text())['fingerprint']
+        == (recorded['fingerprint'])
+    )
     refused(pretrain.run(config(None), tmp_path / 'scratch').path, str(straight.path))
 
 
 def test_validation_reads_no_more_windows_at_once_than_training(text, tmp_path, monkeypatch):
     """Or a run that fits could fail at its first validation, before anything is saved."""
-    asked, mean_loss = [], pretrain.validation.mean_loss
-    monkeypatch.setattr(pretrain.validation, 'mean_loss', lambda model, mesh, valid, windows, rows, *more: (
-        asked.append(rows) or mean_loss(model, mesh, valid, windows, rows, *more)))
+    asked = []
+    mean_loss = pretrain.validation.mean_loss
+    monkeypatch.setattr(
+        pretrain.validation,
+        'mean_loss',
+        lambda model, mesh, valid, windows, rows, *more: (
+            asked.append(rows) or mean_loss(model, mesh, valid, windows, rows, *more)
+        ),
+    )
     for changes in ({'batch__size': 16, 'batch__microbatches': 2}, {'eval__batch_size': 3}):
-        pretrain.run(pretrain_config(text, train__steps=1, **{'eval__batch_size': 64} | changes), tmp_path / str(asked))
+        pretrain.run(
+            pretrain_config(text, train__steps=1, **{'eval__batch_size': 64} | changes),
+            tmp_path / str(asked),
+        )
     assert asked == [8, 3]
 
 
@@ -143,26 +201,49 @@ def test_epochs_end_at_a_whole_update_which_is_saved(straight, tmp_path):
     tokens = straight.path / 'tokens'
     windows = open_split(tokens, 'train').n_windows(16)
     size = windows * 2 // 3 // 8 * 8  # an epoch is about one and a half updates
-    run = pretrain.run(pretrain_config('', data__tokens=str(tokens), train__steps=None, train__epochs=1,
-                                       batch__size=size), tmp_path / 'run')
+    run = pretrain.run(
+        pretrain_config(
+            '', data__tokens=str(tokens), train__steps=None, train__epochs=1, batch__size=size
+        ),
+        tmp_path / 'run',
+    )
     assert windows % size and run.progress() == (1, 1) and type(run.progress()[1]) is int
 
 
 def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):
-    assert pretrain.run(pretrain_config(text, optimizer__warmup_steps=4), tmp_path / 'run', dry_run=True) is None
+    assert (
+        pretrain.run(
+            pretrain_config(text, optimizer__warmup_steps=4), tmp_path / 'run', dry_run=True
+        )
+        is None
+    )
     shown = capsys.readouterr().out
-    for part in ('documents', '30 steps of 8 x 16', 'tokens/s over three steps', 'more than a tenth', 'parameters',
-                 'a unigram model'):
+    for part in (
+        'documents',
+        '30 steps of 8 x 16',
+        'tokens/s over three steps',
+        'more than a tenth',
+        'parameters',
+        'a unigram model',
+    ):
         assert part in shown
     assert not (tmp_path / 'run' / 'checkpoints').exists()
 
 
-def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(straight, tmp_path, monkeypatch, capsys):
+def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(
+    straight, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(profiling, 'free_memory', lambda mesh: 1000)
     monkeypatch.setattr(profiling, 'time_steps', None)  # not called
     config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
-    assert pretrain.run(config, tmp_path / 'run', dry_run=True) is None and not (tmp_path / 'run').exists()
-    assert 'more than a device has free (0.0 GiB), and was not run. 30 steps' in capsys.readouterr().out
+    assert (
+        pretrain.run(config, tmp_path / 'run', dry_run=True) is None
+        and not (tmp_path / 'run').exists()
+    )
+    assert (
+        'more than a device has free (0.0 GiB), and was not run. 30 steps'
+        in capsys.readouterr().out
+    )
 
 
 def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):
@@ -179,23 +260,39 @@ def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, 
 
 def test_a_mistake_is_named_before_the_text_is_read(text, straight, tmp_path):
     bad = dict(model__n_embd=100, model__n_head=3, model__resid_dropout=1.0, model__dtype='float16')
-    tuned, left = tmp_path / 'tuned', []
+    tuned = tmp_path / 'tuned'
+    left = []
     tuned.mkdir()
     (tuned / 'config.json').write_text(json.dumps(straight.config | {'kind': 'finetune'}))
     for directory, overrides, message in (
-            (tmp_path / 'run', bad, r'resid_dropout is 1.0, must be .*; model.dtype is .float16., must be'),
-            (tuned, {}, 'tuned holds a fine-tuning run: use a new --workdir$'),
-            (tmp_path / 'run', dict(init_from=str(straight.path)),
-             f'give --config.tokenizer.source={straight.path}$')):
+        (
+            tmp_path / 'run',
+            bad,
+            r'resid_dropout is 1.0, must be .*; model.dtype is .float16., '
+            r'must be',
+        ),
+        (tuned, {}, 'tuned holds a fine-tuning run: use a new --workdir$'),
+        (
+            tmp_path / 'run',
+            dict(init_from=str(straight.path)),
+            f'give --config.tokenizer.source={straight.path}$',
+        ),
+    ):
         with pytest.raises(UserError, match=message):
             pretrain.run(pretrain_config(text, **overrides), directory)
         left.append([file.name for file in directory.glob('*')])
     assert left[:2] == [[], ['config.json']] and 'tokens' not in left[2]
 
 
-def test_checkpoints_that_were_kept_for_good_stay_when_the_run_goes_on_without_the_flag(text, straight, tmp_path):
+def test_checkpoints_that_were_kept_for_good_stay_when_the_run_goes_on_without_the_flag(
+    text, straight, tmp_path
+):
     shutil.copytree(straight.path, tmp_path / 'run')
-    one = pretrain.run(pretrain_config(text, train__steps=31, checkpoint__keep_steps=(25, 31)), tmp_path / 'run', True)
+    one = pretrain.run(
+        pretrain_config(text, train__steps=31, checkpoint__keep_steps=(25, 31)),
+        tmp_path / 'run',
+        True,
+    )
     other = pretrain.run(pretrain_config(text, train__steps=45), one.path, allow_change=True)
     assert {25, 31} <= {*other.steps()} and other.config['checkpoint']['keep_steps'] == (25, 31)
 
@@ -203,38 +300,62 @@ def test_checkpoints_that_were_kept_for_good_stay_when_the_run_goes_on_without_t
 def test_fewer_steps_than_were_made_are_refused_and_recorded_nowhere(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'run')
     for dry_run in (True, False):
-        with pytest.raises(UserError, match='run: step 30 is there already: .* at least 30 steps, not 20'):
+        with pytest.raises(
+            UserError, match='run: step 30 is there already: .* at least 30 steps, not 20'
+        ):
             pretrain.run(pretrain_config(text, train__steps=20), tmp_path / 'run', True, dry_run)
     assert workdir.load(tmp_path / 'run').config['train']['steps'] == 30
 
 
 def test_a_finished_run_takes_another_evaluation_but_no_other_rate(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'run')
-    assert pretrain.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True).config['eval']['windows'] == 8
+    assert (
+        pretrain.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True).config['eval'][
+            'windows'
+        ]
+        == 8
+    )
     verify.run(tmp_path / 'run')  # raises where config.json is not what was trained with
-    with pytest.raises(UserError, match='run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: '):
-        pretrain.run(pretrain_config(text, eval__windows=8, optimizer__peak_rate=0.02), tmp_path / 'run', True)
+    with pytest.raises(
+        UserError,
+        match='run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: ',
+    ):
+        pretrain.run(
+            pretrain_config(text, eval__windows=8, optimizer__peak_rate=0.02),
+            tmp_path / 'run',
+            True,
+        )
     assert workdir.load(tmp_path / 'run').config['optimizer']['peak_rate'] == 0.01
 
 
-def test_a_step_of_the_past_that_is_not_saved_is_named_and_not_recorded_as_kept(text, straight, tmp_path, capsys):
+def test_a_step_of_the_past_that_is_not_saved_is_named_and_not_recorded_as_kept(
+    text, straight, tmp_path, capsys
+):
     shutil.copytree(straight.path, tmp_path / 'run')
     config = pretrain_config(text, train__steps=31, checkpoint__keep_steps=(12, 25, 31))
     run = pretrain.run(config, tmp_path / 'run', allow_change=True)
-    assert 'notice: not kept, as the run has made them without saving them: 12\n' in capsys.readouterr().out
+    assert (
+        'notice: not kept, as the run has made them without saving them: 12\n'
+        in capsys.readouterr().out
+    )
     assert run.config['checkpoint']['keep_steps'] == (25, 31)
 
 
 def test_weights_of_other_sizes_are_refused_by_field_before_the_text_is_read(straight, tmp_path):
-    config = pretrain_config('no such corpus', init_from=str(straight.path), model__n_ctx=32,
-                             tokenizer__source=str(straight.path))
+    config = pretrain_config(
+        'no such corpus',
+        init_from=str(straight.path),
+        model__n_ctx=32,
+        tokenizer__source=str(straight.path),
+    )
     with pytest.raises(UserError, match=f'model.n_ctx is 32, that of {straight.path} is 16$'):
         pretrain.run(config, tmp_path / 'run')
     assert list((tmp_path / 'run').glob('*')) == []
 
 
 def test_a_run_that_made_no_step_may_become_another_one(straight, tmp_path, monkeypatch):
-    tokens, config = tmp_path / 'tokens', pretrain_config('', data__tokens=str(straight.path / 'tokens'))
+    tokens = tmp_path / 'tokens'
+    config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
     with monkeypatch.context() as patch:
         patch.setattr(pretrain.loop, 'fit', None)
         with pytest.raises(TypeError):
@@ -244,34 +365,70 @@ def test_a_run_that_made_no_step_may_become_another_one(straight, tmp_path, monk
     assert pretrain.run(other, tmp_path / 'run').tokenizer() == Tokenizer.load(tokens / 'tokenizer')
 
 
-def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_run(text, straight, tmp_path):
+def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_run(
+    text, straight, tmp_path
+):
     shutil.copytree(straight.path, tmp_path / 'run')
     prepare(tmp_path / 'other', str(text), 0.2, merges=50, processes=1)
-    for books, overrides, message in (('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
-                                      ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
-                                      ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni')):
+    for books, overrides, message in (
+        ('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
+        ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
+        ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni'),
+    ):
         with pytest.raises(UserError, match=message):
             pretrain.run(pretrain_config(books, **overrides), tmp_path / 'run', dry_run=True)
 
 
-def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_they_were(text, straight, tmp_path):
-    run, more = shutil.copytree(straight.path, tmp_path / 'run'), shutil.copytree(text, tmp_path / 'more')
+def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_they_were(
+    text, straight, tmp_path
+):
+    run = shutil.copytree(straight.path, tmp_path / 'run')
+    more = shutil.copytree(text, tmp_path / 'more')
     (more / 'new.txt').write_text('A new file.')
     for books, overrides, message in (
-            (more, {}, 'run/tokens was prepared .* corpus was .*: the run in .*/run continues .* config.data.corpus '
-                       'is left out; other text needs a new --workdir$'),
-            (text, {'tokenizer__source': 'gone'}, r'^config.tokenizer.source: gone: no tokenizer .*: leave '
-                                                  'config.data.corpus out to continue with it$')):
+        (
+            more,
+            {},
+            'run/tokens was prepared .* corpus was .*: the run in .*/run continues .* '
+            'config.data.corpus '
+            'is left out; other text needs a new --workdir$',
+        ),
+        (
+            text,
+            {'tokenizer__source': 'gone'},
+            r'^config.tokenizer.source: gone: no tokenizer '
+            r'.*: leave '
+            'config.data.corpus out to continue with it$',
+        ),
+    ):
         with pytest.raises(UserError, match=message):
             pretrain.run(pretrain_config(books, **overrides), run)
-    assert pretrain.run(pretrain_config('', tokenizer__source='gone', train__steps=31), run, True).steps()[-1] == 31
+    assert (
+        pretrain.run(
+            pretrain_config('', tokenizer__source='gone', train__steps=31), run, True
+        ).steps()[-1]
+        == 31
+    )
 
 
-@pytest.mark.parametrize('processes, message', [
-    (1, 'give config.data.corpus, the text to train on, or config.data.tokens, where it is prepared$'),
-    (2, 'with several processes run gpt1 prepare --out=DIR first, then give --config.data.tokens=DIR$')])
+@pytest.mark.parametrize(
+    'processes, message',
+    [
+        (
+            1,
+            'give config.data.corpus, the text to train on, or config.data.tokens, where it is '
+            'prepared$',
+        ),
+        (
+            2,
+            'with several processes run gpt1 prepare --out=DIR first, then give '
+            '--config.data.tokens=DIR$',
+        ),
+    ],
+)
 def test_text_that_is_missing_is_asked_for_in_the_way_that_these_processes_take_it(
-        tmp_path, monkeypatch, processes, message):
+    tmp_path, monkeypatch, processes, message
+):
     monkeypatch.setattr(pretrain.jax, 'process_count', lambda: processes)
     with pytest.raises(UserError, match=f'run/tokens: no prepared text there: {message}'):
         pretrain.resolve(pretrain_config('books' if processes == 2 else ''), tmp_path / 'run')

@@ -1,5 +1,6 @@
-"""Each program from the command line, one on what the one before it wrote: it works, it is started again, and a mistake
-in its flags is one line."""
+"""Each program from the command line, one on what the one before it wrote: it works, it is started
+again, and a mistake in its flags is one line."""
+
 import re
 import types
 
@@ -19,26 +20,58 @@ def run(program, *flags):
 
 @pytest.fixture(scope='module')
 def made(tmp_path_factory):
-    """The directories `base`, `cola` and those that `prepare`, `pretrain` and `finetune` wrote; `printed` by these."""
+    """The directories `base`, `cola` and those that `prepare`, `pretrain` and `finetune` wrote;
+    `printed` by these."""
     base = tmp_path_factory.mktemp('programs')
     corpus(base / 'text')
-    made = types.SimpleNamespace(base=base, cola=cola(base / 'cola'), tokens=base / 'tokens',
-                                 pretrained=base / 'pretrained', tuned=base / 'tuned')
-    made.pretraining = (f'--workdir={made.pretrained}', '--config=configs/pretrain.py', *small_flags(
-        model__n_ctx=32, train__steps=10, checkpoint__every=10, log_every=2, data__tokens=made.tokens))
+    made = types.SimpleNamespace(
+        base=base,
+        cola=cola(base / 'cola'),
+        tokens=base / 'tokens',
+        pretrained=base / 'pretrained',
+        tuned=base / 'tuned',
+    )
+    made.pretraining = (
+        f'--workdir={made.pretrained}',
+        '--config=configs/pretrain.py',
+        *small_flags(
+            model__n_ctx=32,
+            train__steps=10,
+            checkpoint__every=10,
+            log_every=2,
+            data__tokens=made.tokens,
+        ),
+    )
     made.printed = {
-        'prepare': run('prepare', f'--out={made.tokens}', f'--corpus={base / "text"}', '--valid=0.2', '--merges=60',
-                       '--processes=1'),
+        'prepare': run(
+            'prepare',
+            f'--out={made.tokens}',
+            f'--corpus={base / "text"}',
+            '--valid=0.2',
+            '--merges=60',
+            '--processes=1',
+        ),
         'pretrain': run('pretrain', *made.pretraining),
-        'finetune': run('finetune', '--config=configs/finetune.py:cola', f'--workdir={made.tuned}',
-                        f'--config.init_from={made.pretrained}', f'--config.data.dir={made.cola}',
-                        '--config.data.n_ctx=16', '--config.batch.size=8', '--config.batch.eval_size=8',
-                        '--config.train.epochs=1')}
+        'finetune': run(
+            'finetune',
+            '--config=configs/finetune.py:cola',
+            f'--workdir={made.tuned}',
+            f'--config.init_from={made.pretrained}',
+            f'--config.data.dir={made.cola}',
+            '--config.data.n_ctx=16',
+            '--config.batch.size=8',
+            '--config.batch.eval_size=8',
+            '--config.train.epochs=1',
+        ),
+    }
     return made
 
 
 def test_pretrain_learns_logs_and_saves_and_started_again_has_nothing_to_do(made):
-    assert made.printed['prepare'].startswith('train: ') and tokens.read_manifest(made.tokens)['splits']
+    assert (
+        made.printed['prepare'].startswith('train: ')
+        and tokens.read_manifest(made.tokens)['splits']
+    )
     rows = results.read(made.pretrained / 'metrics.jsonl')
     losses = [row['loss'] for row in rows if 'loss' in row]
     assert len(losses) == 5 and losses[-1] < losses[0]
@@ -54,28 +87,40 @@ def test_finetune_scores_the_dev_set_and_metrics_recomputes_its_figures(made):
     assert figures.keys() == {'matthews', 'accuracy'}
     recomputed = run('metrics', f'--predictions={made.tuned}/predictions_dev.jsonl')
     assert all(f'{value:.4f}' in recomputed for value in figures.values())
-    assert 'cola train: accuracy' in run('finetune', f'--workdir={made.tuned}', '--evaluate_only', '--split=train')
+    assert 'cola train: accuracy' in run(
+        'finetune', f'--workdir={made.tuned}', '--evaluate_only', '--split=train'
+    )
 
 
 def test_predict_answers_the_dev_set_as_finetune_s_evaluation_did(made, tmp_path):
     rows = [line.split('\t') for line in (made.cola / 'dev.tsv').read_text().splitlines()]
-    new, out = tmp_path / 'new.tsv', tmp_path / 'answers.jsonl'
+    new = tmp_path / 'new.tsv'
+    out = tmp_path / 'answers.jsonl'
     new.write_text('index\tsentence\n' + ''.join(f'{i}\t{row[3]}\n' for i, row in enumerate(rows)))
     run('predict', f'--init_from={made.tuned}', f'--input={new}', f'--output={out}')
-    expected = [int(np.argmax(row['scores'])) for row in results.read(made.tuned / 'predictions_dev.jsonl')]
+    expected = [
+        int(np.argmax(row['scores'])) for row in results.read(made.tuned / 'predictions_dev.jsonl')
+    ]
     assert [int(row['label']) for row in results.read(out)] == expected
 
 
 def test_zero_shot_scores_the_dev_set(made):
     assert 'cola zero-shot, step 10: matthews' in run(
-        'zero_shot', '--config=configs/zero_shot.py:cola', f'--config.init_from={made.pretrained}',
-        f'--config.data.dir={made.cola}', '--config.step=10')
+        'zero_shot',
+        '--config=configs/zero_shot.py:cola',
+        f'--config.init_from={made.pretrained}',
+        f'--config.data.dir={made.cola}',
+        '--config.step=10',
+    )
 
 
 def test_perplexity_of_the_validation_tokens_is_pretraining_s(made):
     shown = run('perplexity', f'--init_from={made.pretrained}', f'--tokens={made.tokens}')
-    valid = [row['valid_perplexity'] for row in results.read(made.pretrained / 'metrics.jsonl')
-             if 'valid_perplexity' in row]
+    valid = [
+        row['valid_perplexity']
+        for row in results.read(made.pretrained / 'metrics.jsonl')
+        if 'valid_perplexity' in row
+    ]
     found = float(re.search(r'perplexity per token +([\d.]+)', shown)[1])
     assert found == pytest.approx(valid[-1], rel=0.02)  # pretraining took 16 windows of them
 
@@ -85,29 +130,56 @@ def test_generate_continues_a_prompt_as_often_as_it_is_asked(made):
     texts = re.findall('^the cat, who .+', run(*asked, '--samples=2'), re.M)
     assert len(texts) == 2 and len(set(texts)) == 2
     word = re.findall('[a-z]{2,}', texts[0].removeprefix('the cat, who'))[-1]
-    text, = re.findall('^the cat, who.*', run(*asked, '--stop=no such text', f'--stop={word}'), re.M)
+    (text,) = re.findall(
+        '^the cat, who.*', run(*asked, '--stop=no such text', f'--stop={word}'), re.M
+    )
     assert texts[0].startswith(text) and word not in text.removeprefix('the cat, who')
 
 
-# HERE: the directory above, where `pretrained` and `tuned` are. What begins with a .py file is the value of --config.
+# HERE: the directory above, where `pretrained` and `tuned` are. What begins with a .py file is the
+# value of --config.
 @pytest.mark.full
-@pytest.mark.parametrize('program, flags, message', [
-    ('prepare', '--out=HERE/out --corpus=absent --valid=0.1', 'absent: no such file'),
-    ('prepare', '--out=HERE/out --merge --valid=0.1', '--merge'),
-    ('pretrain', 'pretrain.py --workdir=HERE/out', 'config.data.corpus'),
-    ('pretrain', 'pretrain.py --config.batch.sise=8', 'size'),
-    ('pretrain', 'nothing.py --workdir=HERE/out', 'configs/nothing.py'),
-    ('pretrain', 'pretrain.py --workdir=HERE/text --config.data.corpus=HERE/text --config.tokenizer.merges=50',
-     'text: neither empty nor a run directory'),
-    ('finetune', 'finetune.py:cola --workdir=HERE/out --config.data.dir=HERE/cola', '--config.init_from='),
-    ('zero_shot', 'zero_shot.py:cola --config.init_from=HERE/pretrained --config.data.dir=nowhere', 'nowhere'),
-    ('perplexity', '--init_from=HERE/pretrained --text=HERE/text --split=valid', '--split'),
-    ('generate', '--init_from=HERE/pretrained --prompt=cat --temperature=-1', 'temperature'),
-    ('predict', '--init_from=HERE/pretrained --input=HERE/cola/dev.tsv --output=HERE/out', 'not a fine-tuned run'),
-    ('metrics', '--predictions=HERE/absent.jsonl', 'absent.jsonl')])
+@pytest.mark.parametrize(
+    'program, flags, message',
+    [
+        ('prepare', '--out=HERE/out --corpus=absent --valid=0.1', 'absent: no such file'),
+        ('prepare', '--out=HERE/out --merge --valid=0.1', '--merge'),
+        ('pretrain', 'pretrain.py --workdir=HERE/out', 'config.data.corpus'),
+        ('pretrain', 'pretrain.py --config.batch.sise=8', 'size'),
+        ('pretrain', 'nothing.py --workdir=HERE/out', 'configs/nothing.py'),
+        (
+            'pretrain',
+            'pretrain.py --workdir=HERE/text --config.data.corpus=HERE/text '
+            '--config.tokenizer.merges=50',
+            'text: neither empty nor a run directory',
+        ),
+        (
+            'finetune',
+            'finetune.py:cola --workdir=HERE/out --config.data.dir=HERE/cola',
+            '--config.init_from=',
+        ),
+        (
+            'zero_shot',
+            'zero_shot.py:cola --config.init_from=HERE/pretrained --config.data.dir=nowhere',
+            'nowhere',
+        ),
+        ('perplexity', '--init_from=HERE/pretrained --text=HERE/text --split=valid', '--split'),
+        ('generate', '--init_from=HERE/pretrained --prompt=cat --temperature=-1', 'temperature'),
+        (
+            'predict',
+            '--init_from=HERE/pretrained --input=HERE/cola/dev.tsv --output=HERE/out',
+            'not a fine-tuned run',
+        ),
+        ('metrics', '--predictions=HERE/absent.jsonl', 'absent.jsonl'),
+    ],
+)
 def test_a_mistake_is_one_line(made, program, flags, message):
     config = '--config=configs/' if '.py' in flags else ''
-    done = command(program, *f'{config}{flags}'.replace('HERE', str(made.base)).split(), timeout=WAIT)
+    done = command(
+        program, *f'{config}{flags}'.replace('HERE', str(made.base)).split(), timeout=WAIT
+    )
     errors = [line for line in done.stderr.splitlines() if line.startswith('error: ')]
-    assert done.returncode in (1, 2) and len(errors) == 1 and 'Traceback' not in done.stderr, done.stderr
+    assert done.returncode in (1, 2) and len(errors) == 1 and 'Traceback' not in done.stderr, (
+        done.stderr
+    )
     assert message in errors[0]

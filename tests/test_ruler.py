@@ -1,7 +1,9 @@
-"""The size and the density of the code may not grow unnoticed: each folder has ceilings for its tokens and its habits.
+"""The size and the density of the code may not grow unnoticed: each folder has ceilings for its
+tokens and its habits.
 
 Tokens are counted, not lines, so that a packed line gains nothing.
 """
+
 import ast
 import collections
 import io
@@ -11,30 +13,43 @@ import pytest
 
 from tiny import ROOT
 
-# A ceiling may only be lowered, and the least share of comments only raised. Whoever changes a figure in the other
-# direction adds a sentence below that says why.
-# long: lines of more than 100 characters, in percent. ternary, packed: `a if b else c` and `a, b = c, d`, per 1,000
-# lines of code. comments: lines that are a comment, at least, in percent of the lines of code.
+# A ceiling may only be lowered, and the least share of comments only raised. Whoever changes a
+# figure in the other direction adds a sentence below that says why.
+# long: lines of more than 100 characters, in percent. ternary: `a if b else c`, and packed:
+# `a, b = c, d`, per 1,000 lines of code. comments: lines that are a comment, at least, in percent of
+# the lines of code.
 CEILINGS = {
-    'gpt1_jax': {'tokens': 130_000, 'long': 14.0, 'ternary': 32.5, 'packed': 10.0, 'comments': 1.8},
-    'experiments': {'tokens': 63_700, 'long': 12.8, 'ternary': 45.0, 'packed': 13.4, 'comments': 1.2},
-    'configs': {'tokens': 6_350, 'long': 23.4, 'ternary': 2.3, 'packed': 72.5, 'comments': 4.7},
-    'tests': {'tokens': 199_000, 'long': 11.4, 'ternary': 11.7, 'packed': 14.9, 'comments': 1.1}}
+    'gpt1_jax': {'tokens': 129_700, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
+    'experiments': {'tokens': 63_600, 'long': 0.1, 'ternary': 31, 'packed': 1.1, 'comments': 1.4},
+    'configs': {'tokens': 6_300, 'long': 0.1, 'ternary': 1.1, 'packed': 0.0, 'comments': 20.0},
+    'tests': {'tokens': 199_000, 'long': 0.4, 'ternary': 7.2, 'packed': 0.9, 'comments': 1.3},
+}
 # Raised: nothing yet.
 
 # Of these, formatting and comments make as many as they like.
-UNCOUNTED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+UNCOUNTED = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 LONGEST = 100
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def counts(source):
-    """Counter of what a source file has: lines, code (lines of code), tokens, long, comments, ternary, packed."""
+    """Counter of what a source file has: lines, code (lines of code), tokens, long, comments,
+    ternary, packed."""
     tree = ast.parse(source)
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     docstrings = docstring_lines(tree)
-    comments = {token.start[0] for token in tokens
-                if token.type == tokenize.COMMENT and token.line.lstrip().startswith('#')}
+    comments = {
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith('#')
+    }
     found = collections.Counter(comments=len(comments))
     for number, line in enumerate(source.splitlines(), 1):
         found['lines'] += 1
@@ -60,8 +75,11 @@ def docstring_lines(tree):
 
 def is_packed(node):
     """Whether a node is an assignment of a written tuple to a written tuple: a, b = c, d."""
-    return (isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
-            and any(isinstance(target, ast.Tuple) for target in node.targets))
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Tuple)
+        and any(isinstance(target, ast.Tuple) for target in node.targets)
+    )
 
 
 def measured(folder):
@@ -69,18 +87,22 @@ def measured(folder):
     total = collections.Counter()
     for file in (ROOT / folder).rglob('*.py'):
         total += counts(file.read_text(encoding='utf-8'))
-    return {'tokens': total['tokens'],
-            'long': 100 * total['long'] / total['lines'],
-            'ternary': 1000 * total['ternary'] / total['code'],
-            'packed': 1000 * total['packed'] / total['code'],
-            'comments': 100 * total['comments'] / total['code']}
+    return {
+        'tokens': total['tokens'],
+        'long': 100 * total['long'] / total['lines'],
+        'ternary': 1000 * total['ternary'] / total['code'],
+        'packed': 1000 * total['packed'] / total['code'],
+        'comments': 100 * total['comments'] / total['code'],
+    }
 
 
 @pytest.mark.parametrize('folder', CEILINGS)
 def test_the_code_of_a_folder_does_not_grow_denser(folder):
     found = measured(folder)
     limits = CEILINGS[folder]
-    assert found['comments'] >= limits['comments'], f'{folder}: fewer comments than there were, see CEILINGS'
+    assert found['comments'] >= limits['comments'], (
+        f'{folder}: fewer comments than there were, see CEILINGS'
+    )
     for name in limits.keys() - {'comments'}:
         assert found[name] <= limits[name], f'{folder}: more {name} than there were, see CEILINGS'
 
@@ -94,6 +116,14 @@ def test_what_is_counted():
         'a, b = 1, 2  # seven tokens\n'
         f'c = "{"x" * LONGEST}"\n'
         'a, b = (c if b\n'
-        '        else d)\n')
-    assert counts(source) == {'lines': 8, 'code': 4, 'tokens': 7 + 3 + 11, 'long': 1, 'comments': 1, 'ternary': 1,
-                              'packed': 1}
+        '        else d)\n'
+    )
+    assert counts(source) == {
+        'lines': 8,
+        'code': 4,
+        'tokens': 7 + 3 + 11,
+        'long': 1,
+        'comments': 1,
+        'ternary': 1,
+        'packed': 1,
+    }

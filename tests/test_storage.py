@@ -1,4 +1,5 @@
 """Files in a directory and in an object store: the same calls, the same results."""
+
 import hashlib
 import os
 import pathlib
@@ -19,7 +20,11 @@ def remote(tmp_path, monkeypatch):
 
 @pytest.fixture(params=['directory', 'object store'])
 def place(request, tmp_path):
-    return storage.path(tmp_path) if request.param == 'directory' else request.getfixturevalue('remote')
+    return (
+        storage.path(tmp_path)
+        if request.param == 'directory'
+        else request.getfixturevalue('remote')
+    )
 
 
 def test_what_is_written_is_read(place):
@@ -28,7 +33,10 @@ def test_what_is_written_is_read(place):
     for data in (b'', b'first', b'\0\xff' * 3_000_000, b'\r', b'last'):
         storage.write(file, data)
         assert storage.read(file) == data
-        assert (storage.size(file), storage.sha256(file)) == (len(data), hashlib.sha256(data).hexdigest())
+        assert (storage.size(file), storage.sha256(file)) == (
+            len(data),
+            hashlib.sha256(data).hexdigest(),
+        )
     storage.write(place / 'a' / 'd', b'd')
     found = {name: storage.read(file) for name, file in storage.files(place / 'a').items()}
     assert found == {'b/c': b'last', 'd': b'd'}
@@ -39,7 +47,9 @@ def test_what_is_written_is_read(place):
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     storage.write(tmp_path / 'x', b'old')
-    monkeypatch.setattr(os, 'fsync', lambda number: (_ for _ in ()).throw(OSError(28, 'No space left on device')))
+    monkeypatch.setattr(
+        os, 'fsync', lambda number: (_ for _ in ()).throw(OSError(28, 'No space left on device'))
+    )
     with pytest.raises(OSError, match='No space left'):
         storage.write(tmp_path / 'x', b'new')
     assert storage.read(tmp_path / 'x') == b'old'
@@ -48,9 +58,11 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
 def test_a_file_is_flushed_to_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
     calls = []
     for name in ('fsync', 'replace'):
+
         def noted(*given, name=name, call=getattr(os, name)):
             calls.append(name)
             call(*given)
+
         monkeypatch.setattr(os, name, noted)
     storage.write(tmp_path / 'x', b'new')
     assert calls == ['fsync', 'replace'] and storage.read(tmp_path / 'x') == b'new'
@@ -75,8 +87,14 @@ def test_a_file_takes_the_place_of_links_and_pipes_and_leaves_what_they_lead_to(
             os.mkfifo(tmp_path / 'run' / file)
     for file in 'abcd':
         storage.write(tmp_path / name / file, b'new')
-        assert storage.read(tmp_path / 'run' / file) == b'new' and not (tmp_path / 'run' / file).is_symlink()
-    assert storage.read(tmp_path / 'victim') == b'kept' and len(list((tmp_path / 'run').iterdir())) == 4
+        assert (
+            storage.read(tmp_path / 'run' / file) == b'new'
+            and not (tmp_path / 'run' / file).is_symlink()
+        )
+    assert (
+        storage.read(tmp_path / 'victim') == b'kept'
+        and len(list((tmp_path / 'run').iterdir())) == 4
+    )
 
 
 def test_of_a_name_that_a_user_gave_a_link_stays_one_and_a_pipe_is_written_to(tmp_path):
@@ -108,7 +126,10 @@ def test_an_object_is_copied_once_and_again_where_the_copy_is_another(remote, tm
     copy = storage.fetch(remote / 'a' / 'x.bin', expected)
     assert copy.read_bytes() == b'tokens' and copy.is_relative_to(tmp_path / 'cache')
     time = os.stat(copy).st_mtime_ns
-    assert storage.fetch(remote / 'a' / 'x.bin', expected) == copy and os.stat(copy).st_mtime_ns == time
+    assert (
+        storage.fetch(remote / 'a' / 'x.bin', expected) == copy
+        and os.stat(copy).st_mtime_ns == time
+    )
     copy.write_bytes(b'tokenz')
     assert storage.fetch(remote / 'a' / 'x.bin', expected).read_bytes() == b'tokens'
     assert [p.name for p in copy.parent.iterdir()] == ['x.bin']
@@ -116,7 +137,10 @@ def test_an_object_is_copied_once_and_again_where_the_copy_is_another(remote, tm
 
 def test_an_object_that_is_damaged_is_named_and_not_kept(remote):
     storage.write(remote / 'x.bin', b'token')
-    with pytest.raises(UserError, match='^gs://bucket/.*/x.bin: damaged, its SHA-256 is not the one in the manifest$'):
+    with pytest.raises(
+        UserError,
+        match='^gs://bucket/.*/x.bin: damaged, its SHA-256 is not the one in the manifest$',
+    ):
         storage.fetch(remote / 'x.bin', hashlib.sha256(b'tokens').hexdigest())
     assert not list(storage.cache(remote).iterdir())
     with pytest.raises(UserError, match='^[^\n]*y.bin: [^\n]*$'), os_errors_in_one_line():
@@ -135,23 +159,32 @@ def test_a_cache_that_cannot_be_made_names_its_variable(tmp_path, monkeypatch):
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'file'))
     with pytest.raises(OSError) as caught:
         storage.mkdir(storage.cache('imported'))
-    assert os_line(caught.value) == (f'{tmp_path}/file/imported: Not a directory: set GPT1_JAX_CACHE to a directory '
-                                     'that can be written')
+    assert os_line(caught.value) == (
+        f'{tmp_path}/file/imported: Not a directory: set '
+        'GPT1_JAX_CACHE to a directory '
+        'that can be written'
+    )
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'other'))
     with pytest.raises(OSError) as caught:
         storage.mkdir(tmp_path / 'file' / 'run')
     assert os_line(caught.value) == f'{tmp_path}/file/run: Not a directory'
 
 
-def test_a_directory_is_uploaded_with_the_file_that_completes_it_last(remote, tmp_path, monkeypatch):
+def test_a_directory_is_uploaded_with_the_file_that_completes_it_last(
+    remote, tmp_path, monkeypatch
+):
     (tmp_path / 'here' / 'b').mkdir(parents=True)
     for name in ('a', 'b/c', 'z'):
         (tmp_path / 'here' / name).write_text(name)
-    order, opened = [], type(remote).open
-    monkeypatch.setattr(type(remote), 'open', lambda path, mode: order.append(path.name) or opened(path, mode))
+    order = []
+    opened = type(remote).open
+    monkeypatch.setattr(
+        type(remote), 'open', lambda path, mode: order.append(path.name) or opened(path, mode)
+    )
     storage.upload(tmp_path / 'here', remote, last='a')
-    assert order == ['c', 'z', 'a'] and {n: storage.read(p).decode() for n, p in storage.files(remote).items()} == {
-        'a': 'a', 'b/c': 'b/c', 'z': 'z'}
+    assert order == ['c', 'z', 'a'] and {
+        n: storage.read(p).decode() for n, p in storage.files(remote).items()
+    } == {'a': 'a', 'b/c': 'b/c', 'z': 'z'}
 
 
 def test_the_digest_of_a_json_value_is_that_of_its_text_with_sorted_keys():

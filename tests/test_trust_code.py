@@ -1,4 +1,6 @@
-"""A stranger's run executes nothing unasked: FILE:NAME in its config.json runs with --trust_code only."""
+"""A stranger's run executes nothing unasked: FILE:NAME in its config.json runs with --trust_code
+only."""
+
 import json
 import pathlib
 import sys
@@ -12,7 +14,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from tiny import cola, corpus, finetune_config, pretrain_config, python
 
-PAYLOAD = '''
+PAYLOAD = """
 import pathlib
 import optax
 from gpt1_jax.models.gpt import GPT, GPTConfig
@@ -31,9 +33,10 @@ def gelu(x):
 
 def sgd(learning_rate):
     return optax.sgd(learning_rate)
-'''
-# Runs each command line, a list of words, in a process that has the imports already; prints [status, output] of each.
-COMMANDS = '''
+"""
+# Runs each command line, a list of words, in a process that has the imports already; prints
+# [status, output] of each.
+COMMANDS = """
 import json, os, runpy, sys, tempfile
 import gpt1_jax.finetune, gpt1_jax.verify, gpt1_jax.zero_shot, gpt1_jax.weights.export_hugging_face
 
@@ -49,18 +52,21 @@ for words in json.loads(sys.argv[1]):
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         output.seek(0)
         print(json.dumps([status, output.read().decode()]), flush=True)
-'''
+"""
 
 
 class Stranger:
-    """Two runs, pretrained and fine-tuned, whose config.json names a file that leaves a mark when it runs."""
+    """Two runs, pretrained and fine-tuned, whose config.json names a file that leaves a mark when
+    it runs."""
 
     def __init__(self, base):
         self.base = base
         self.file = base / 'payload.py'
         self.file.write_text(PAYLOAD)
         self.net = f'{self.file}:Net'
-        config = pretrain_config(corpus(base / 'text'), model__kind=self.net, train__steps=2, checkpoint__every=1)
+        config = pretrain_config(
+            corpus(base / 'text'), model__kind=self.net, train__steps=2, checkpoint__every=1
+        )
         self.pretrained = str(pretrain.run(config, base / 'pretrained').path)
         tuning = finetune_config('cola', cola(base / 'CoLA'), init_from=self.pretrained)
         finetune.run(tuning, base / 'tuned')
@@ -97,13 +103,18 @@ def commands(stranger):
     return {
         'pretrain': ['--config.data.corpus=novels', config_run, f'--workdir={out}'],
         'finetune': [config_run, of_cola, f'--workdir={out}'],
-        'predict': [f'--init_from={stranger.tuned}', f'--input={stranger.base}/CoLA/dev.tsv', f'--output={out}'],
+        'predict': [
+            f'--init_from={stranger.tuned}',
+            f'--input={stranger.base}/CoLA/dev.tsv',
+            f'--output={out}',
+        ],
         'zero_shot': [config_run, of_cola],
         'perplexity': [run, f'--text={stranger.base}/text'],
         'generate': [run, '--prompt=The cat', '--tokens=2'],
         'lm_eval': [run, '--tasks=blimp'],
         'verify': [f'--workdir={stranger.pretrained}'],
-        'hugging_face': [f'--export={stranger.pretrained}', f'--out={out}']}
+        'hugging_face': [f'--export={stranger.pretrained}', f'--out={out}'],
+    }
 
 
 def run_all(lines):
@@ -120,7 +131,10 @@ def test_no_program_runs_the_code_that_only_a_run_names(stranger):
     if 'lm_eval' not in sys.modules and not _installed('lm_eval'):
         del by_program['lm_eval']
     by_program['evaluate_only'] = ['--evaluate_only', f'--workdir={stranger.tuned}']
-    lines = [['finetune' if name == 'evaluate_only' else name, *words] for name, words in by_program.items()]
+    lines = [
+        ['finetune' if name == 'evaluate_only' else name, *words]
+        for name, words in by_program.items()
+    ]
     found = run_all(lines)
     assert not stranger.ran()
     for words, (status, output) in zip(lines, found, strict=True):
@@ -141,7 +155,11 @@ def test_the_flag_runs_it(stranger):
 
 
 def test_python_runs_it_with_trust_code_and_only_that_of_this_run(fresh, tmp_path):
-    with pytest.raises(UserError, match=r'pretrained/config.json: config.model.kind = .*trust_code=True'):
+    with pytest.raises(
+        UserError,
+        match=r'pretrained/config.json: config.model.kind = '
+        r'.*trust_code=True',
+    ):
         gpt1_jax.load(fresh.pretrained)
     assert not fresh.ran()
     assert gpt1_jax.load(fresh.pretrained, trust_code=True).kind == 'pretrain'
@@ -173,9 +191,16 @@ def test_a_run_that_is_resumed_may_not_name_other_code(fresh, tmp_path):
     assert not fresh.ran()
 
 
-@pytest.mark.parametrize('model', [
-    {'kind': 'gpt', 'ops': [['gelu', 'PAYLOAD:gelu']]}, {'kind': ['PAYLOAD:Net']}, {'kind': 'PAYLOAD:os.system'},
-    {'kind': 'gpt', 'ops': {'gelu': 'optax:contrib._muon.jax.device_get'}}, {'kind': 'optax:lion'}])
+@pytest.mark.parametrize(
+    'model',
+    [
+        {'kind': 'gpt', 'ops': [['gelu', 'PAYLOAD:gelu']]},
+        {'kind': ['PAYLOAD:Net']},
+        {'kind': 'PAYLOAD:os.system'},
+        {'kind': 'gpt', 'ops': {'gelu': 'optax:contrib._muon.jax.device_get'}},
+        {'kind': 'optax:lion'},
+    ],
+)
 def test_no_form_of_a_config_runs_anything(fresh, tmp_path, model):
     model = json.loads(json.dumps(model).replace('PAYLOAD', str(fresh.file)))
     with pytest.raises(UserError):
@@ -184,14 +209,22 @@ def test_no_form_of_a_config_runs_anything(fresh, tmp_path, model):
 
 
 def test_verify_does_not_run_the_optimizer_of_a_stranger(fresh, tmp_path):
-    config = pretrain_config(fresh.base / 'text', train__steps=2, checkpoint__every=1,
-                             optimizer__kind=f'{fresh.file}:sgd')
+    config = pretrain_config(
+        fresh.base / 'text',
+        train__steps=2,
+        checkpoint__every=1,
+        optimizer__kind=f'{fresh.file}:sgd',
+    )
     run = pretrain.run(config, tmp_path / 'run')
     user_code._trusted.clear()
     user_code._modules.clear()
     assert fresh.ran()
     gpt1_jax.load(run.path)  # needs no optimizer
-    with pytest.raises(UserError, match=r'config.json: config.optimizer.kind = .*payload.py:sgd: is code'):
+    with pytest.raises(
+        UserError,
+        match=r'config.json: config.optimizer.kind = .*payload.py:sgd: '
+        r'is code',
+    ):
         verify.run(run.path)
     assert not fresh.ran()
 

@@ -1,4 +1,5 @@
 """A type checker sees the real types of the public interface."""
+
 import re
 
 import pytest
@@ -29,8 +30,19 @@ number: int = gpt1.generate('The cat')  # error
 def test_mypy_finds_the_planted_errors_of_a_script_and_no_others(tmp_path):
     pytest.importorskip('mypy')
     (tmp_path / 'script.py').write_text(SCRIPT)
-    done = python('-m', 'mypy', '--config-file=', '--ignore-missing-imports', '--follow-imports=silent',
-                  '--no-error-summary', f'--cache-dir={tmp_path}', tmp_path / 'script.py', timeout=600)
+    done = python(
+        '-m',
+        'mypy',
+        '--config-file=',
+        '--ignore-missing-imports',
+        '--follow-imports=silent',
+        '--no-error-summary',
+        f'--cache-dir={tmp_path}',
+        tmp_path / 'script.py',
+        timeout=600,
+    )
     found = {int(line) for line in re.findall(r'script.py:(\d+): error', done.stdout)}
-    expected = {number for number, line in enumerate(SCRIPT.splitlines(), 1) if line.endswith('# error')}
+    expected = {
+        number for number, line in enumerate(SCRIPT.splitlines(), 1) if line.endswith('# error')
+    }
     assert found == expected, done.stdout + done.stderr

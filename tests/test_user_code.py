@@ -1,4 +1,6 @@
-"""Code of the user's, FILE:NAME in a config: loaded, and in the place of an operation or the optimizer."""
+"""Code of the user's, FILE:NAME in a config: loaded, and in the place of an operation or the
+optimizer."""
+
 import contextlib
 import hashlib
 import re
@@ -21,8 +23,15 @@ pytestmark = pytest.mark.usefixtures('trusted_code')
 
 
 def test_the_operation_of_the_file_is_computed_with():
-    fields = {'vocab_size': 5, 'n_ctx': 4, 'n_embd': 4, 'n_layer': 1, 'n_head': 2, 'n_inner': 8,
-              'ops': {'gelu': f'{IDEAS}/relu.py:relu_squared'}}
+    fields = {
+        'vocab_size': 5,
+        'n_ctx': 4,
+        'n_embd': 4,
+        'n_layer': 1,
+        'n_head': 2,
+        'n_inner': 8,
+        'ops': {'gelu': f'{IDEAS}/relu.py:relu_squared'},
+    }
     x = jnp.linspace(-2, 2, 5)[None, None]
     for kernels in ('auto', 'plain'):
         found = table.ops(build.backbone(fields | {'kernels': kernels}).config)
@@ -35,11 +44,17 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
     """At a constant rate, without clipping, with decay of matrices alone."""
     values = {'kind': kind, 'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.1, 'clip': 0}
     params = {'kernel': jnp.linspace(-1, 1, 6).reshape(2, 3), 'bias': jnp.ones(3)}
-    ours, factory = optimizer_config.make(optimizer_config.settings(values)), getattr(optax, kind.split(':')[1])
-    decay = {} if kind == 'optax:sgd' else {'weight_decay': 0.1, 'mask': {'kernel': True, 'bias': False}}
+    ours = optimizer_config.make(optimizer_config.settings(values))
+    factory = getattr(optax, kind.split(':')[1])
+    decay = (
+        {}
+        if kind == 'optax:sgd'
+        else {'weight_decay': 0.1, 'mask': {'kernel': True, 'bias': False}}
+    )
     theirs = factory(0.01, **decay)
     a = b = params
-    state_a, state_b = ours.init(a), theirs.init(b)
+    state_a = ours.init(a)
+    state_b = theirs.init(b)
     for step in range(4):
         gradients = {'kernel': jnp.sin(a['kernel'] + step), 'bias': jnp.cos(a['bias'] + step)}
         updates, state_a = ours.update(gradients, state_a, a, learning_rate=0.01)
@@ -51,9 +66,15 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
         assert np.abs(a[name] - params[name]).max() > 1e-4
 
 
-@pytest.mark.parametrize('kind, values, name', [
-    ('optax:lion', {'b1': 0.95}, 'b1'), ('optax:sgd', {'weight_decay': 0.1}, 'weight_decay'),
-    ('optax:lion', {'weight_decay': 0.1}, None), ('optax:sgd', {'weight_decay': 0.0}, None)])
+@pytest.mark.parametrize(
+    'kind, values, name',
+    [
+        ('optax:lion', {'b1': 0.95}, 'b1'),
+        ('optax:sgd', {'weight_decay': 0.1}, 'weight_decay'),
+        ('optax:lion', {'weight_decay': 0.1}, None),
+        ('optax:sgd', {'weight_decay': 0.0}, None),
+    ],
+)
 def test_a_field_that_an_optimizer_of_optax_does_not_read_stays_at_its_default(kind, values, name):
     config = pretrain_config('').optimizer.to_dict() | {'kind': kind} | values
     refused = pytest.raises(UserError, match=f'config.optimizer.{name} = .* no effect with it')
@@ -64,12 +85,19 @@ def test_a_field_that_an_optimizer_of_optax_does_not_read_stays_at_its_default(k
 def own(tmp_path, code, **more):
     (tmp_path / 'idea.py').write_text('import jax\nimport jax.numpy as jnp\nimport optax\n' + code)
     more = {f'optimizer__{field}': f'{tmp_path}/idea.py:{name}' for field, name in more.items()}
-    return pretrain_config(corpus(tmp_path / 'text'), train__steps=6, log_every=1, optimizer__warmup_steps=2, **more)
+    return pretrain_config(
+        corpus(tmp_path / 'text'), train__steps=6, log_every=1, optimizer__warmup_steps=2, **more
+    )
 
 
 def test_a_schedule_of_optax_s_builders_gives_its_rates(tmp_path):
-    config = own(tmp_path, 'def s(peak, warmup, total, decay):\n'
-                           '    return optax.warmup_cosine_decay_schedule(0.0, peak, warmup, total)\n', schedule='s')
+    config = own(
+        tmp_path,
+        'def s(peak, warmup, total, decay):\n'
+        '    return optax.warmup_cosine_decay_schedule(0.0, peak, warmup, '
+        'total)\n',
+        schedule='s',
+    )
     run = pretrain.run(config, tmp_path / 'run')
     rates = optax.warmup_cosine_decay_schedule(0.0, config.optimizer.peak_rate, 2, 6)
     found = [row['learning_rate'] for row in results.read(run.metrics) if 'learning_rate' in row]
@@ -79,16 +107,41 @@ def test_a_schedule_of_optax_s_builders_gives_its_rates(tmp_path):
 TRANSFORMATION = 'def f(learning_rate):\n    return optax.GradientTransformation({}, {})\n'
 
 
-@pytest.mark.parametrize('field, code, message', [
-    ('kind', 'def f(learning_rate): return 3', "idea.py: AttributeError: 'int' object has no attribute 'init'"),
-    ('kind', 'def f(learning_rate): raise KeyError(1)', 'idea.py: line 4: KeyError: 1'),
-    ('kind', TRANSFORMATION.format('lambda p: ()', 'lambda u, s, p: (jax.tree.map(lambda x: x[:1], u), s)'),
-     'its update returns a tree of updates with other shapes'),
-    ('kind', TRANSFORMATION.format('lambda p: 0', 'lambda u, s, p: (u, (s, s))'), 'a tree of state with other shapes'),
-    ('kind', TRANSFORMATION.format('lambda p: jax.random.key(0)', 'lambda u, s, p: (u, s)'), 'has a random key'),
-    ('schedule', 'def f(peak, warmup): pass', 'idea.py: TypeError: f() takes 2 positional'),
-    ('schedule', 'def f(*numbers): return 3', 'idea.py: TypeError: '),
-    ('schedule', 'def f(*numbers): return lambda step: step + jnp.ones(2)', 'a function from a step to one number')])
+@pytest.mark.parametrize(
+    'field, code, message',
+    [
+        (
+            'kind',
+            'def f(learning_rate): return 3',
+            "idea.py: AttributeError: 'int' object has no attribute 'init'",
+        ),
+        ('kind', 'def f(learning_rate): raise KeyError(1)', 'idea.py: line 4: KeyError: 1'),
+        (
+            'kind',
+            TRANSFORMATION.format(
+                'lambda p: ()', 'lambda u, s, p: (jax.tree.map(lambda x: x[:1], u), s)'
+            ),
+            'its update returns a tree of updates with other shapes',
+        ),
+        (
+            'kind',
+            TRANSFORMATION.format('lambda p: 0', 'lambda u, s, p: (u, (s, s))'),
+            'a tree of state with other shapes',
+        ),
+        (
+            'kind',
+            TRANSFORMATION.format('lambda p: jax.random.key(0)', 'lambda u, s, p: (u, s)'),
+            'has a random key',
+        ),
+        ('schedule', 'def f(peak, warmup): pass', 'idea.py: TypeError: f() takes 2 positional'),
+        ('schedule', 'def f(*numbers): return 3', 'idea.py: TypeError: '),
+        (
+            'schedule',
+            'def f(*numbers): return lambda step: step + jnp.ones(2)',
+            'a function from a step to one number',
+        ),
+    ],
+)
 def test_code_that_cannot_train_is_one_line_before_any_text_is_read(tmp_path, field, code, message):
     message = re.escape(message)
     config = own(tmp_path, code, **{field: 'f'})
@@ -113,14 +166,28 @@ def test_code_may_be_mended_before_the_first_step(tmp_path, monkeypatch):
 
 
 def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(tmp_path):
-    (tmp_path / 'idea.py').write_text('from gpt1_jax.models import ops\n\n\ndef doubled(*arguments):\n'
-                                      '    return 2 * ops.cross_entropy(*arguments)\n')
-    run = pretrain.run(pretrain_config(corpus(tmp_path / 'text'), train__steps=1, log_every=1,
-                                       model__ops__cross_entropy=f'{tmp_path}/idea.py:doubled'), tmp_path / 'run')
+    (tmp_path / 'idea.py').write_text(
+        'from gpt1_jax.models import ops\n\n\ndef '
+        'doubled(*arguments):\n'
+        '    return 2 * ops.cross_entropy(*arguments)\n'
+    )
+    run = pretrain.run(
+        pretrain_config(
+            corpus(tmp_path / 'text'),
+            train__steps=1,
+            log_every=1,
+            model__ops__cross_entropy=f'{tmp_path}/idea.py:doubled',
+        ),
+        tmp_path / 'run',
+    )
     rows = results.read(run.metrics)
     uniform = np.log(run.config['model']['vocab_size'])  # what both losses are near before training
-    assert next(row['loss'] for row in rows if 'loss' in row) == pytest.approx(2 * uniform, rel=0.05)
-    assert next(row['valid_loss'] for row in rows if 'valid_loss' in row) == pytest.approx(uniform, rel=0.05)
+    assert next(row['loss'] for row in rows if 'loss' in row) == pytest.approx(
+        2 * uniform, rel=0.05
+    )
+    assert next(row['valid_loss'] for row in rows if 'valid_loss' in row) == pytest.approx(
+        uniform, rel=0.05
+    )
 
 
 def test_a_function_of_a_file_and_one_of_optax(tmp_path):
@@ -136,11 +203,17 @@ def test_files_of_one_name_keep_their_own_configs(tmp_path):
     for folder, scale in (('a', 0.1), ('b', 0.9)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / 'net.py').write_text(
-            'from __future__ import annotations\nimport dataclasses\nfrom gpt1_jax.models.gpt import GPT, GPTConfig\n\n'
-            f'@dataclasses.dataclass(frozen=True)\nclass Config(GPTConfig):\n    scale: float = {scale}\n\n'
-            'class Net(GPT):\n    config: Config\n')
+            'from __future__ import annotations\nimport dataclasses\nfrom gpt1_jax.models.gpt '
+            'import GPT, GPTConfig\n\n'
+            '@dataclasses.dataclass(frozen=True)\nclass Config(GPTConfig):\n    scale: float = '
+            f'{scale}\n\n'
+            'class Net(GPT):\n    config: Config\n'
+        )
         user_code.load(f'{tmp_path}/{folder}/net.py:Net', 'f')  # both, before the first is used
-    found = [build.own_fields({'kind': f'{tmp_path}/{folder}/net.py:Net', 'vocab_size': 5})['scale'] for folder in 'ab']
+    found = [
+        build.own_fields({'kind': f'{tmp_path}/{folder}/net.py:Net', 'vocab_size': 5})['scale']
+        for folder in 'ab'
+    ]
     assert found == [0.1, 0.9]
 
 
@@ -155,11 +228,17 @@ def test_a_file_that_changes_while_a_process_uses_it_is_refused(tmp_path):
 
 def test_a_run_whose_code_is_gone_names_both(tmp_path):
     name = f'{tmp_path}/a.py:f'
-    with pytest.raises(UserError, match=rf'^run: was trained with {name}, which cannot be read \({tmp_path}/a.py: No '):
+    with pytest.raises(
+        UserError,
+        match=rf'^run: was trained with {name}, which cannot be read '
+        rf'\({tmp_path}/a.py: No ',
+    ):
         user_code.check('run', {name: '0'})
 
 
-def test_a_relative_file_that_is_missing_is_named_with_where_it_was_looked_for(tmp_path, monkeypatch):
+def test_a_relative_file_that_is_missing_is_named_with_where_it_was_looked_for(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=f'^f: {tmp_path}/idea.py: No such file'):
         user_code.load('idea.py:x', 'f')
@@ -173,15 +252,23 @@ def test_a_relative_name_of_two_files_in_one_process_is_refused(tmp_path, monkey
     monkeypatch.chdir(tmp_path / 'a')
     assert user_code.load('two_of_them.py:x', 'f') == 1
     monkeypatch.chdir(tmp_path / 'b')
-    with pytest.raises(UserError, match=f'^f: two_of_them.py was {tmp_path}/a/two_of_them.py before in this process'):
+    with pytest.raises(
+        UserError,
+        match=f'^f: two_of_them.py was {tmp_path}/a/two_of_them.py before in this process',
+    ):
         user_code.load('two_of_them.py:x', 'f')
     assert user_code.load(f'{tmp_path}/b/two_of_them.py:x', 'f') == 2
 
 
-@pytest.mark.parametrize('contents, name, message', [
-    (None, 'x', 'optimizer.kind: .*idea.py: No such file'), ('\n\n1 / 0', 'x', 'line 3: ZeroDivisionError'),
-    ('def relu(x): pass', 'relo', "idea.py has no 'relo', did you mean 'relu'"),
-    ('a = 1\ndef f(:\n', 'f', 'idea.py: SyntaxError: .*line 2')])
+@pytest.mark.parametrize(
+    'contents, name, message',
+    [
+        (None, 'x', 'optimizer.kind: .*idea.py: No such file'),
+        ('\n\n1 / 0', 'x', 'line 3: ZeroDivisionError'),
+        ('def relu(x): pass', 'relo', "idea.py has no 'relo', did you mean 'relu'"),
+        ('a = 1\ndef f(:\n', 'f', 'idea.py: SyntaxError: .*line 2'),
+    ],
+)
 def test_what_cannot_be_loaded_is_named(tmp_path, contents, name, message):
     file = tmp_path / 'idea.py'
     if contents is not None:

@@ -1,4 +1,5 @@
 """gpt1 verify: a replay of training, and what it says about a run that is not what it was."""
+
 import json
 import pathlib
 import shutil
@@ -24,7 +25,9 @@ def run(pretrained, tmp_path):
 
 
 def arrays_of(run, step):
-    return sum(len(arrays) for arrays in checkpoint.read_meta(run / 'checkpoints', step)['arrays'].values())
+    return sum(
+        len(arrays) for arrays in checkpoint.read_meta(run / 'checkpoints', step)['arrays'].values()
+    )
 
 
 def test_a_run_is_verified_between_its_last_two_checkpoints_or_those_that_are_named(run, capsys):
@@ -33,8 +36,12 @@ def test_a_run_is_verified_between_its_last_two_checkpoints_or_those_that_are_na
     assert verify.run(run) == [f'steps 2 to 4 replayed: {n} arrays equal to the bit']
     assert 'equal to the bit' in capsys.readouterr().out
     for first, last in ((0, 4), (0, 2)):
-        assert verify.run(run, first, last) == [f'steps {first} to {last} replayed: {n} arrays equal to the bit']
-    with pytest.raises(UserError, match='--from_step=1 must be 0 or a saved step before 4; there are 2, 4'):
+        assert verify.run(run, first, last) == [
+            f'steps {first} to {last} replayed: {n} arrays equal to the bit'
+        ]
+    with pytest.raises(
+        UserError, match='--from_step=1 must be 0 or a saved step before 4; there are 2, 4'
+    ):
         verify.run(run, 1, 4)
 
 
@@ -44,7 +51,8 @@ def test_one_weight_that_was_changed_and_saved_anew_is_named(run):
     config = pretrain_config('', data__tokens=str(run / 'tokens'), train__steps=4)
     model = backbone(json.loads((run / 'config.json').read_text())['model'])
     abstract = pretrain.make_program(config, model, sharding.make_mesh()).state
-    meta, state = checkpoint.read_meta(directory, 4), checkpoint.restore(directory, 4, abstract)
+    meta = checkpoint.read_meta(directory, 4)
+    state = checkpoint.restore(directory, 4, abstract)
     kernel = state.params['blocks']['mlp']['fc']['kernel']
     changed = jax.device_put(kernel.at[0, 3, 5].add(0.25), kernel.sharding)
     state.params['blocks']['mlp']['fc']['kernel'] = changed
@@ -52,22 +60,35 @@ def test_one_weight_that_was_changed_and_saved_anew_is_named(run):
     writer = checkpoint.Writer(directory, 3)
     writer.save(state, {name: meta[name] for name in ('config', 'total')}, meta['quality'])
     writer.close()
-    with pytest.raises(UserError, match=f'steps 2 to 4 replayed: 1 of {arrays_of(run, 4)} arrays differ: '
-                                        r'params/blocks/mlp/fc/kernel by up to 0\.25$'):
+    with pytest.raises(
+        UserError,
+        match=f'steps 2 to 4 replayed: 1 of {arrays_of(run, 4)} arrays '
+        'differ: '
+        r'params/blocks/mlp/fc/kernel by up to 0\.25$',
+    ):
         verify.run(run)
     assert verify.run(run, 0, 2)
 
 
-@pytest.mark.parametrize('pattern, message', [('checkpoints/4/params/**/*', '4.* params'),
-                                              ('tokens/train/*.bin', '00000.bin')])
+@pytest.mark.parametrize(
+    'pattern, message',
+    [('checkpoints/4/params/**/*', '4.* params'), ('tokens/train/*.bin', '00000.bin')],
+)
 def test_a_damaged_weight_or_token_is_named(run, pattern, message):
     flip(max(filter(pathlib.Path.is_file, run.glob(pattern)), key=lambda file: file.stat().st_size))
     with pytest.raises(UserError, match=message):
         verify.run(run)
 
 
-@pytest.mark.parametrize('field, value', [('optimizer.peak_rate', 0.02), ('model.embd_dropout', 0.2), ('seed', 1),
-                                          ('optimizer.weight_decay', 0.0)])
+@pytest.mark.parametrize(
+    'field, value',
+    [
+        ('optimizer.peak_rate', 0.02),
+        ('model.embd_dropout', 0.2),
+        ('seed', 1),
+        ('optimizer.weight_decay', 0.0),
+    ],
+)
 def test_a_changed_field_of_the_config_is_named(run, field, value):
     file = run / 'config.json'
     config = json.loads(file.read_text())
@@ -83,26 +104,40 @@ def test_another_version_of_the_code_is_noted(run, monkeypatch):
 
 
 @pytest.mark.parametrize('flags', ['', processes.DETERMINISTIC], ids=['as usual', 'deterministic'])
-def test_a_run_is_replayed_with_its_own_determinism_and_on_a_gpu_the_lack_of_it_is_noted(run, flags, monkeypatch):
+def test_a_run_is_replayed_with_its_own_determinism_and_on_a_gpu_the_lack_of_it_is_noted(
+    run, flags, monkeypatch
+):
     file = run / 'environment.jsonl'
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[-1]['environment']['XLA_FLAGS'] = ' '.join(sorted(flags.split()))
     file.write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
-    given, started = types.SimpleNamespace(workdir=str(run), from_step=None, to_step=None, tokens=None), []
+    given = types.SimpleNamespace(workdir=str(run), from_step=None, to_step=None, tokens=None)
+    started = []
     monkeypatch.setattr(verify, 'flags', types.SimpleNamespace(FLAGS=given))
     monkeypatch.setattr(processes, 'start', lambda deterministic: started.append(deterministic))
     verify.main()
     assert started == [bool(flags)]
     monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     read = checkpoint.read_meta
-    monkeypatch.setattr(checkpoint, 'read_meta', lambda *place: (meta := read(*place)) | {
-        'environment': meta['environment'] | {'XLA_FLAGS': flags}})
-    noted = [line for line in verify.run(run) if line.startswith('trained on a GPU without --deterministic')]
+    monkeypatch.setattr(
+        checkpoint,
+        'read_meta',
+        lambda *place: (
+            (meta := read(*place)) | {'environment': meta['environment'] | {'XLA_FLAGS': flags}}
+        ),
+    )
+    noted = [
+        line
+        for line in verify.run(run)
+        if line.startswith('trained on a GPU without --deterministic')
+    ]
     assert len(noted) == (not flags)
 
 
 def test_a_run_that_went_on_with_another_length_is_replayed_from_where_it_did(run):
-    config = pretrain_config('', model__n_layer=3, model__n_ctx=64, checkpoint__every=2, train__steps=6)
+    config = pretrain_config(
+        '', model__n_layer=3, model__n_ctx=64, checkpoint__every=2, train__steps=6
+    )
     pretrain.run(config, run, allow_change=True)
     assert verify.run(run)[0].startswith('steps 4 to 6 replayed')
     with pytest.raises(UserError, match=r'step 2 was trained with .train.steps: 4 -> 6.$'):
@@ -119,5 +154,7 @@ def test_a_run_whose_text_was_moved_is_verified_by_naming_it(run, tmp_path):
 def test_weights_that_were_not_trained_here_are_not_verified(tmp_path):
     released.write(tmp_path / 'files')
     hugging_face.convert(tmp_path / 'files', tmp_path / 'run')
-    with pytest.raises(UserError, match='run: weights that were imported: nothing was trained here$'):
+    with pytest.raises(
+        UserError, match='run: weights that were imported: nothing was trained here$'
+    ):
         verify.run(tmp_path / 'run')

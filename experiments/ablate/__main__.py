@@ -1,17 +1,22 @@
-"""Pretrains a baseline and ideas on the same seeds; reports paired differences of the loss with their intervals.
+"""Pretrains a baseline and ideas on the same seeds; reports paired differences of the loss with
+their intervals.
 
-python -m experiments.ablate [--config=configs/ablate.py] [--out=runs/ablate] [--dry_run] [--until=0.01]
-python -m experiments.ablate --idea='squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared'
+python -m experiments.ablate [--config=configs/ablate.py] [--out=runs/ablate] \\
+    [--dry_run] [--until=0.01]
+python -m experiments.ablate \\
+    --idea='squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared'
 
-An idea is a difference of the pretraining config: a number, or code of yours as FILE:NAME (CONTRIBUTING.md, "To try an
-idea"). Runs of one seed share batches, dropout masks and, where shapes agree, initial weights, so that most of the
-noise between seeds cancels in their difference. Writes OUT/report.md and ideas.png.
+An idea is a difference of the pretraining config: a number, or code of yours as FILE:NAME
+(CONTRIBUTING.md, "To try an idea"). Runs of one seed share batches, dropout masks and, where shapes
+agree, initial weights, so that most of the noise between seeds cancels in their difference. Writes
+OUT/report.md and ideas.png.
 
-Rerun an interrupted command to resume it. Runs in OUT/results.jsonl with the same settings, text, files and code are
-not repeated; those that lack a task of config.tasks, or have it of other files, are trained again unless
-config.keep_checkpoints kept their weights. --until=WIDTH adds seeds, up to config.max_seeds, until every interval of
-the loss is that narrow.
+Rerun an interrupted command to resume it. Runs in OUT/results.jsonl with the same settings, text,
+files and code are not repeated; those that lack a task of config.tasks, or have it of other files,
+are trained again unless config.keep_checkpoints kept their weights. --until=WIDTH adds seeds, up to
+config.max_seeds, until every interval of the loss is that narrow.
 """
+
 import pathlib
 import statistics
 
@@ -28,13 +33,14 @@ from gpt1_jax.runs import results
 from gpt1_jax.runs.console import duration
 
 
-def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
-        dry_run: bool = False) -> list[report.Comparison]:
-    """Does the runs of a ConfigDict of configs/ablate.py that are not done and writes the report; returns what it
-    compares, [] of a dry run.
+def run(
+    config: ConfigDict, out: str | pathlib.Path, until: float | None = None, dry_run: bool = False
+) -> list[report.Comparison]:
+    """Does the runs of a ConfigDict of configs/ablate.py that are not done and writes the report;
+    returns what it compares, [] of a dry run.
 
-    until: seeds are added until all intervals are at most this wide. UserError for a mistake in the config or an idea,
-    and after the report where runs failed.
+    until: seeds are added until all intervals are at most this wide. UserError for a mistake in the
+    config or an idea, and after the report where runs failed.
     """
     rules.validate(config, RULES)
     rules.require({'--out': (str(out), run_list.OUT)})
@@ -50,7 +56,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
         _print_plan(config, ideas, out, files)
         return []
     looks = max(1, config.max_seeds - config.seeds + 1) if until else 1
-    rows, failed = {}, {}
+    rows = {}
+    failed = {}
 
     def do(idea, seed):
         try:
@@ -71,16 +78,25 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
             do(idea, seed)
         compared = compare()
     for seed in range(config.seeds, config.max_seeds if until else 0):
-        wide = {idea.name for each in compared if each.found and not each.found.high - each.found.low <= until
-                for idea in each.ideas}
+        wide = {
+            idea.name
+            for each in compared
+            if each.found and not each.found.high - each.found.low <= until
+            for idea in each.ideas
+        }
         for idea in ideas:
             if idea.name in wide:
                 do(idea, seed)
         compared = compare()
-    print('\n'.join(report.differences(compared, looks)) + f'\nreport: {out / "report.md"}', flush=True)
+    print(
+        '\n'.join(report.differences(compared, looks)) + f'\nreport: {out / "report.md"}',
+        flush=True,
+    )
     if failed:
-        raise UserError('runs failed: ' + '; '.join(f'{name}, seed {seed}: {error}'
-                                                    for (name, seed), error in failed.items()))
+        raise UserError(
+            'runs failed: '
+            + '; '.join(f'{name}, seed {seed}: {error}' for (name, seed), error in failed.items())
+        )
     return compared
 
 
@@ -98,22 +114,41 @@ def _compared(config):
 
 def _print_plan(config, ideas, out, files):
     """The runs of a dry run, and how long they will take at the speed of those that are done."""
-    rows, left = results.read(out / 'results.jsonl', continued=True), 0
+    rows = results.read(out / 'results.jsonl', continued=True)
+    left = 0
     for idea in ideas:
         to_do = sum(runs.done(idea, seed, rows, files) is None for seed in range(config.seeds))
         left += to_do * idea.tokens
-        print(f'{idea.name}: {config.seeds - to_do} runs done, {to_do} to do, {idea.tokens:,} tokens each')
+        print(
+            f'{idea.name}: {config.seeds - to_do} runs done, {to_do} to do, {idea.tokens:,} '
+            'tokens each'
+        )
     speed = statistics.median(row['tokens_per_s'] for row in rows) if rows else None
-    time = f'about {duration(left / speed)} at {speed:,.0f} tokens a second' if speed else 'no run has been timed yet'
+    time = (
+        f'about {duration(left / speed)} at {speed:,.0f} tokens a second'
+        if speed
+        else 'no run has been timed yet'
+    )
     print(f'in all {left:,} tokens to train on: {time}', flush=True)
 
 
 def _define_flags():
     config_file.define('ablate', 'Ideas; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('out', 'runs/ablate', 'Directory to write; runs that are finished there are reused.')
-    flags.DEFINE_multi_string('idea', [], "'NAME: FIELD=VALUE ...' in place of config.ideas; may be repeated.")
-    flags.DEFINE_float('until', None, 'Add seeds until every interval is at most this wide, in nats.', lower_bound=1e-9)
-    flags.DEFINE_bool('dry_run', False, 'Prepare the text, print the runs and an estimated time, train nothing.')
+    flags.DEFINE_string(
+        'out', 'runs/ablate', 'Directory to write; runs that are finished there are reused.'
+    )
+    flags.DEFINE_multi_string(
+        'idea', [], "'NAME: FIELD=VALUE ...' in place of config.ideas; may be repeated."
+    )
+    flags.DEFINE_float(
+        'until',
+        None,
+        'Add seeds until every interval is at most this wide, in nats.',
+        lower_bound=1e-9,
+    )
+    flags.DEFINE_bool(
+        'dry_run', False, 'Prepare the text, print the runs and an estimated time, train nothing.'
+    )
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""The runs of an ablation: the settings of each idea, its text, and the training that is not done yet."""
+"""The runs of an ablation: the settings of each idea, its text, and the training that is not done
+yet."""
+
 import contextlib
 import pathlib
 import shlex
@@ -17,14 +19,25 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, provenance, results, workdir
 
 BASELINE = 'baseline'
-# Of workdir.FREE, what makes it another run here: the weights it starts from, what decides rounding, speed and memory.
-OWN = ('init_from', 'init_step', 'model.', 'batch.', 'mesh.', 'data.resident', 'train.skip_nonfinite',
-       'eval.batch_size')
+# Of workdir.FREE, what makes it another run here: the weights it starts from, what decides
+# rounding, speed and memory.
+OWN = (
+    'init_from',
+    'init_step',
+    'model.',
+    'batch.',
+    'mesh.',
+    'data.resident',
+    'train.skip_nonfinite',
+    'eval.batch_size',
+)
 
 
 class Idea(NamedTuple):
-    """A named difference from the baseline. changes: {'model.n_head': '2'}, fields of a pretraining config. config:
+    """A named difference from the baseline. changes: {'model.n_head': '2'}, fields of a pretraining
+    config. config:
     the whole of it. manifest: of its text."""
+
     name: str
     changes: dict[str, str]
     config: ConfigDict
@@ -39,21 +52,33 @@ class Idea(NamedTuple):
     def tokens(self) -> int:
         """That a run trains on."""
         c = self.config
-        n_ctx, all_tokens = c.model.n_ctx, self.manifest['splits']['train']['tokens']
+        n_ctx = c.model.n_ctx
+        all_tokens = self.manifest['splits']['train']['tokens']
         steps = c.train.steps or int(c.train.epochs * (all_tokens // n_ctx) / c.batch.size)
         return steps * c.batch.size * n_ctx
 
     def key(self, seed: int) -> str:
-        """16 hex digits over all that decides a run's losses: settings, text, files of the user's, code."""
+        """16 hex digits over all that decides a run's losses: settings, text, files of the user's,
+        code."""
         config = self.of_seed(seed).to_dict()
-        fields = {name: value for name, value in rules.flatten(config).items()
-                  if not workdir.listed(name, workdir.FREE) or workdir.listed(name, OWN)}
-        return provenance.digest([fields, self.manifest['fingerprint'], user_code.digests(config),
-                                  provenance.code_digest()])
+        fields = {
+            name: value
+            for name, value in rules.flatten(config).items()
+            if not workdir.listed(name, workdir.FREE) or workdir.listed(name, OWN)
+        }
+        return provenance.digest(
+            [
+                fields,
+                self.manifest['fingerprint'],
+                user_code.digests(config),
+                provenance.code_digest(),
+            ]
+        )
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
-    """(name, changes) of '2 heads: model.n_head=2 batch.size=8'. UserError where it has another form."""
+    """(name, changes) of '2 heads: model.n_head=2 batch.size=8'. UserError where it has another
+    form."""
     name, _, rest = text.partition(': ')
     with contextlib.suppress(ValueError):
         pairs = [word.split('=', 1) for word in shlex.split(rest)]
@@ -63,8 +88,8 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
 
 
 def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
-    """The baseline and each idea of a config, all of them checked before any text is prepared. UserError naming the
-    idea for a mistake in it."""
+    """The baseline and each idea of a config, all of them checked before any text is prepared.
+    UserError naming the idea for a mistake in it."""
     changes = {BASELINE: {}}
     for name, changed in map(parse, config.ideas):
         if name in changes:
@@ -75,16 +100,23 @@ def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
         with _of_idea(name):
             configured = _configured(config.pretrain, changed, out)
             user_code.trust(configured)
-            resolved[name] = configured, pretrain.resolve(configured, storage.path(out / 'runs' / 'new'))
+            resolved[name] = (
+                configured,
+                pretrain.resolve(configured, storage.path(out / 'runs' / 'new')),
+            )
     manifests: dict[storage.Path, dict] = {}  # of each directory of tokens
     for name, (_, setting) in resolved.items():
         if setting.tokens not in manifests:
             with _of_idea(name):
                 manifests[setting.tokens] = (
-                    storage.read_json(setting.tokens / tokens.MANIFEST) if setting.prepare is None else
-                    prepare.prepare(setting.prepare, setting.tokens, lock.hold))
-    return [Idea(name, changes[name], configured, manifests[setting.tokens])
-            for name, (configured, setting) in resolved.items()]
+                    storage.read_json(setting.tokens / tokens.MANIFEST)
+                    if setting.prepare is None
+                    else prepare.prepare(setting.prepare, setting.tokens, lock.hold)
+                )
+    return [
+        Idea(name, changes[name], configured, manifests[setting.tokens])
+        for name, (configured, setting) in resolved.items()
+    ]
 
 
 @contextlib.contextmanager
@@ -106,21 +138,38 @@ def _configured(base, changes, out):
 
 # Training and scoring
 
+
 def files_of(tasks: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """{task: {file: hash}} of what scoring each reads, of {task: directory}. UserError where a file is missing."""
-    return {task: zero_shot.files(_scoring(task, directory))[1] for task, directory in tasks.items()}
+    """{task: {file: hash}} of what scoring each reads, of {task: directory}. UserError where a file
+    is missing."""
+    return {
+        task: zero_shot.files(_scoring(task, directory))[1] for task, directory in tasks.items()
+    }
 
 
 def done(idea: Idea, seed: int, rows: Sequence[dict], files: Mapping[str, Mapping]) -> dict | None:
-    """The row of a run that is finished and scored on all tasks, of these files; None where there is none."""
+    """The row of a run that is finished and scored on all tasks, of these files; None where there
+    is none."""
     key = idea.key(seed)
-    return next((row for row in rows if row['key'] == key and all(
-        row['tasks'].get(task, {}).get('files') == of_task for task, of_task in files.items())), None)
+    return next(
+        (
+            row
+            for row in rows
+            if row['key'] == key
+            and all(
+                row['tasks'].get(task, {}).get('files') == of_task
+                for task, of_task in files.items()
+            )
+        ),
+        None,
+    )
 
 
-def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path, files: Mapping[str, Mapping]) -> dict:
-    """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not done. files: as
-    files_of(config.tasks). UserError as in pretrain.run and zero_shot.run."""
+def row_of(
+    idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path, files: Mapping[str, Mapping]
+) -> dict:
+    """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not
+    done. files: as files_of(config.tasks). UserError as in pretrain.run and zero_shot.run."""
     row = done(idea, seed, results.read(out / 'results.jsonl', continued=True), files)
     if row is not None:
         return row
@@ -128,14 +177,30 @@ def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path, files: 
     key = idea.key(seed)
     run = pretrain.run(idea.of_seed(seed), out / 'runs' / key)
     measured = results.read(run.metrics)
-    curve = [(row['step'], row['valid_loss'], row['valid_bits_per_byte']) for row in measured if 'valid_loss' in row]
+    curve = [
+        (row['step'], row['valid_loss'], row['valid_bits_per_byte'])
+        for row in measured
+        if 'valid_loss' in row
+    ]
     speeds = [row['tokens_per_s'] for row in measured if row.get('tokens_per_s')]
     parameters = (run.path / 'parameters.txt').read_text().split()[-1]  # the table's last line
-    row = {'kind': 'ablate', 'key': key, 'idea': idea.name, 'changes': idea.changes, 'seed': seed,
-           'loss': curve[-1][1], 'bits_per_byte': curve[-1][2], 'curve': curve, 'tokens': idea.tokens,
-           'parameters': int(parameters.replace(',', '')), 'tokens_per_s': statistics.median(speeds),
-           'tasks': {task: _scored(task, directory, run, seed) for task, directory in config.tasks.items()},
-           **provenance.versions()}
+    row = {
+        'kind': 'ablate',
+        'key': key,
+        'idea': idea.name,
+        'changes': idea.changes,
+        'seed': seed,
+        'loss': curve[-1][1],
+        'bits_per_byte': curve[-1][2],
+        'curve': curve,
+        'tokens': idea.tokens,
+        'parameters': int(parameters.replace(',', '')),
+        'tokens_per_s': statistics.median(speeds),
+        'tasks': {
+            task: _scored(task, directory, run, seed) for task, directory in config.tasks.items()
+        },
+        **provenance.versions(),
+    }
     results.append(out / 'results.jsonl', row)
     if not config.keep_checkpoints:
         shutil.rmtree(run.checkpoints, ignore_errors=True)
@@ -147,7 +212,9 @@ def _scored(task, directory, run, seed):
     scored = _scoring(task, directory)
     scored.init_from = str(run.path)
     row = next(row for row in zero_shot.run(scored, [run.steps()[-1]]) if row['group'] is None)
-    return {name: row[name] for name in ('metric', 'value', 'n', 'group', 'predictions', 'files')} | {'seed': seed}
+    return {
+        name: row[name] for name in ('metric', 'value', 'n', 'group', 'predictions', 'files')
+    } | {'seed': seed}
 
 
 def _scoring(task, directory):

@@ -1,24 +1,30 @@
-"""One command for a GPU or TPU that somebody has for a few minutes: its row for the README, within a time limit.
+"""One command for a GPU or TPU that somebody has for a few minutes: its row for the README, within
+a time limit.
 
 python -m experiments.benchmarks.accelerator --minutes=10 --out=ROW.json
 python -m experiments.benchmarks.accelerator --variants --minutes=2.8 --out=VARIANTS.json
 
-Needs jax, flax, optax, orbax-checkpoint, numpy and ml-collections. In this order, each part in a process of its own:
+Needs jax, flax, optax, orbax-checkpoint, numpy and ml-collections. In this order, each part in a
+process of its own:
 
 * check: the self-check of every kernel for this device;
-* step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and config.model.kernels, and on a GPU
-  without our options of XLA (gpt1_jax/parallel/xla_options.py);
-* losses: 20 of two layers of the paper's, batches of one window, beside those of a CPU in results/losses_cpu.json;
-* resume: their training with deterministic algorithms, killed and resumed, and one that is not: every array's digest;
+* step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and
+  config.model.kernels, and on a GPU without our options of XLA (gpt1_jax/parallel/xla_options.py);
+* losses: 20 of two layers of the paper's, batches of one window, beside those of a CPU in
+  results/losses_cpu.json;
+* resume: their training with deterministic algorithms, killed and resumed, and one that is not:
+  every array's digest;
 * PyTorch's and transformers' step, where they are installed.
 
-With --variants only the step is timed, with each choice of kernels and options, the most promising first, beside
+With --variants only the step is timed, with each choice of kernels and options, the most promising
+first, beside
 nanoGPT's: which of them is the fastest on this device.
 
-A part that fails is one line of the report. The file is written after each part, so that whatever ends this program
-early, it has what was measured until then. On a CPU, or with --small, all is of a small model, and kernels are
-interpreted. --write_losses makes the CPU's file.
+A part that fails is one line of the report. The file is written after each part, so that whatever
+ends this program early, it has what was measured until then. On a CPU, or with --small, all is of a
+small model, and kernels are interpreted. --write_losses makes the CPU's file.
 """
+
 import json
 import os
 import pathlib
@@ -50,20 +56,30 @@ from gpt1_jax.runs import results
 from gpt1_jax.training import device_data
 
 CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'
-# The largest difference from the CPU's float32 losses, in nats. Of the small model on CPUs, another order of summation
-# (kernels=plain, or jax 0.12) makes 1e-6, and bfloat16 3e-4; the large one rounds larger numbers.
+# The largest difference from the CPU's float32 losses, in nats. Of the small model on CPUs, another
+# order of summation (kernels=plain, or jax 0.12) makes 1e-6, and bfloat16 3e-4; the large one
+# rounds larger numbers.
 TOLERANCE = {'float32': 1e-4, 'bfloat16': 2e-2}
 SMALL = {'n_layer': 2, 'n_embd': 128, 'n_head': 2, 'n_inner': 512, 'n_ctx': 64}
 TWO = {'n_layer': 2}  # of the paper's layers: 20 updates of a window take a CPU about a minute
 VOCABULARY = {False: 40478, True: 512}  # of the paper, and small
 LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, steps of a window
-STEPS, KILLED_AFTER = 20, 10
+STEPS = 20
+KILLED_AFTER = 10
 LONGEST = 0.4  # of the time, for one part
 # Of --variants, by platform; 'defaults': without our options of XLA.
-VARIANTS = {'gpu': ('step bfloat16 triton', 'step bfloat16 auto', 'nanogpt-compiled', 'step bfloat16 auto defaults',
-                    'step bfloat16 xla', 'step bfloat16 triton defaults'),
-            'tpu': ('step bfloat16 auto', 'step bfloat16 xla'),
-            'cpu': ('step bfloat16 auto', 'nanogpt', 'step bfloat16 xla', 'step bfloat16 triton')}
+VARIANTS = {
+    'gpu': (
+        'step bfloat16 triton',
+        'step bfloat16 auto',
+        'nanogpt-compiled',
+        'step bfloat16 auto defaults',
+        'step bfloat16 xla',
+        'step bfloat16 triton defaults',
+    ),
+    'tpu': ('step bfloat16 auto', 'step bfloat16 xla'),
+    'cpu': ('step bfloat16 auto', 'nanogpt', 'step bfloat16 xla', 'step bfloat16 triton'),
+}
 KILLED = {'error': 'killed'}  # what the part `resume` returns with --kill
 
 
@@ -71,35 +87,46 @@ def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
     """The paper's config, or a small one, for so many rows a batch."""
     config = defaults.get_config()
     config.model.update((SMALL if small else {}) | {'dtype': dtype} | model)
-    config.batch.size, config.optimizer.warmup_steps, config.optimizer.peak_rate = batch, 5, 1e-3
+    config.batch.size = batch
+    config.optimizer.warmup_steps = 5
+    config.optimizer.peak_rate = 1e-3
     return config
 
 
 # The parts, in a process each; they return plain values
 
+
 def check(small: bool) -> dict:
     """{kernel: 'passed' or what is wrong}; on a CPU of interpreted kernels."""
-    model = backbone(dict(config_of(small, 'bfloat16', 1).model) | {'vocab_size': VOCABULARY[small]})
+    model = backbone(
+        dict(config_of(small, 'bfloat16', 1).model) | {'vocab_size': VOCABULARY[small]}
+    )
     found = self_check.verdicts(model.config, interpret=jax.default_backend() == 'cpu')
     return {name: reason or 'passed' for name, reason in found.items()}
 
 
 def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
-    """train_step.measure on all devices, `batch` rows each, and 'refused': {kernel: why plain XLA took its place}."""
+    """train_step.measure on all devices, `batch` rows each, and 'refused': {kernel: why plain XLA
+    took its place}."""
     config = config_of(small, dtype, batch * jax.device_count(), kernels=kernels)
     found = train_step.measure(config, VOCABULARY[small], *LENGTH[small])
-    return found | {'refused': {name: why for (name, *_), why in kernel_table.verdicts.items() if why}}
+    return found | {
+        'refused': {name: why for (name, *_), why in kernel_table.verdicts.items() if why}
+    }
 
 
 def rival(small: bool, name: str, batch: int) -> dict:
     """What compare.py measures of a contestant in bfloat16, on one device."""
     config = config_of(small, 'bfloat16', batch)
     row = compare.contestant(name, config, VOCABULARY[small], *LENGTH[small])
-    return row | {'tokens_per_s': batch * config.model.n_ctx / statistics.median(row['step_seconds'])}
+    return row | {
+        'tokens_per_s': batch * config.model.n_ctx / statistics.median(row['step_seconds'])
+    }
 
 
 def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = False) -> dict:
-    """{'losses', 'arrays': digests} of pretrain.train on random tokens: resumes in the directory, if a run is there.
+    """{'losses', 'arrays': digests} of pretrain.train on random tokens: resumes in the directory,
+    if a run is there.
 
     kill: this process kills itself after KILLED_AFTER updates, once they are saved.
     """
@@ -109,9 +136,13 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
     fields = own_fields(config.model.to_dict()) | {'vocab_size': vocab_size}
     model = backbone(fields)
     # Of half the ids, so that there is something to learn.
-    ids = np.random.default_rng(0).integers(0, vocab_size // 2, STEPS * config.batch.size * config.model.n_ctx + 1)
+    ids = np.random.default_rng(0).integers(
+        0, vocab_size // 2, STEPS * config.batch.size * config.model.n_ctx + 1
+    )
     stream = TokenStream((ids.astype(np.uint16),), 'random tokens', '')
-    batches = device_data.batches(stream, config.model.n_ctx, config.batch.size, config.seed, mesh, 'auto')
+    batches = device_data.batches(
+        stream, config.model.n_ctx, config.batch.size, config.seed, mesh, 'auto'
+    )
 
     def read(step, rows):  # by a thread, a step ahead of the training
         while kill and step > KILLED_AFTER:
@@ -119,17 +150,32 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(0.01)
         return batches.read(step, rows)
+
     effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
     intervals = pretrain.loop.Intervals(STEPS, 1, STEPS, KILLED_AFTER)
-    job = pretrain.Job(effective, model, pretrain.make_program(config, model, mesh), Tokenizer(b'', 0, 0), stream,
-                       {'bytes': 1, 'tokens': 1}, batches._replace(read=read),
-                       pretrain.hyperparameters(config, STEPS), intervals, 0.)
+    job = pretrain.Job(
+        effective,
+        model,
+        pretrain.make_program(config, model, mesh),
+        Tokenizer(b'', 0, 0),
+        stream,
+        {'bytes': 1, 'tokens': 1},
+        batches._replace(read=read),
+        pretrain.hyperparameters(config, STEPS),
+        intervals,
+        0.0,
+    )
     setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
     pretrain.train(setting, job, lambda: None, fallback=False)
     arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']
-    return {'losses': [row['loss'] for row in results.read(path / 'metrics.jsonl') if 'loss' in row],
-            'arrays': {f'{item}/{name}': array['digest'] for item, leaves in arrays.items()
-                       for name, array in leaves.items()}}
+    return {
+        'losses': [row['loss'] for row in results.read(path / 'metrics.jsonl') if 'loss' in row],
+        'arrays': {
+            f'{item}/{name}': array['digest']
+            for item, leaves in arrays.items()
+            for name, array in leaves.items()
+        },
+    }
 
 
 def part(f) -> dict:
@@ -137,11 +183,17 @@ def part(f) -> dict:
     name, *others = f.part.split(' ')
     if 'defaults' in others:
         others.remove('defaults')
-        opposite = ' '.join(f'--{name}={str(not value).lower()}' for name, value in xla_options.GPU.items())
-        os.environ['XLA_FLAGS'] = f"{os.environ.get('XLA_FLAGS', '')} {opposite}"
+        opposite = ' '.join(
+            f'--{name}={str(not value).lower()}' for name, value in xla_options.GPU.items()
+        )
+        os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {opposite}'
     processes.start(deterministic=f.part == 'resume')
     if name == 'device':
-        return {'name': jax.devices()[0].device_kind, 'count': jax.device_count(), 'platform': jax.default_backend()}
+        return {
+            'name': jax.devices()[0].device_kind,
+            'count': jax.device_count(),
+            'platform': jax.default_backend(),
+        }
     if name == 'check':
         return check(f.small)
     if name == 'step':
@@ -155,11 +207,13 @@ def part(f) -> dict:
 
 # The report
 
+
 class Clock:
     """Runs parts as processes until the time is up. arguments: given to each."""
 
     def __init__(self, minutes: float, *arguments: str) -> None:
-        self.seconds, self.arguments = 60 * minutes, arguments
+        self.seconds = 60 * minutes
+        self.arguments = arguments
         self.end = time.monotonic() + self.seconds
 
     def run(self, name: str, *arguments: str) -> dict:
@@ -169,10 +223,22 @@ class Clock:
             return {'error': 'not started: the time was up'}
         with tempfile.TemporaryDirectory() as directory:
             out = pathlib.Path(directory) / 'part.json'
-            command = [sys.executable, '-m', 'experiments.benchmarks.accelerator', f'--part={name}', f'--out={out}',
-                       *self.arguments, *arguments]
-            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                     start_new_session=True)
+            command = [
+                sys.executable,
+                '-m',
+                'experiments.benchmarks.accelerator',
+                f'--part={name}',
+                f'--out={out}',
+                *self.arguments,
+                *arguments,
+            ]
+            child = subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
             try:
                 _, stderr = child.communicate(timeout=left)
             except subprocess.TimeoutExpired:
@@ -184,19 +250,25 @@ class Clock:
             if child.returncode == -signal.SIGKILL:
                 return KILLED
             named = re.findall(r'^(?:error|[\w.]*(?:Error|Exception)): .*', stderr, re.MULTILINE)
-            return {'error': (named or stderr.strip().splitlines() or [f'exit status {child.returncode}'])[-1][:300]}
+            return {
+                'error': (
+                    named or stderr.strip().splitlines() or [f'exit status {child.returncode}']
+                )[-1][:300]
+            }
 
 
 def measure(f, report) -> dict:
     """Every part's result; `report` is called with the results so far and a line for each part."""
-    clock, found = Clock(f.minutes), {}
+    clock = Clock(f.minutes)
+    found = {}
 
     def add(name, result):
         found[name] = result
         report(found, f'{name}: {_short(result)}')
+
     device = clock.run('device')
     if 'error' in device:
-        raise UserError(f"no device: {device['error']}")
+        raise UserError(f'no device: {device["error"]}')
     small = device['platform'] == 'cpu' if f.small is None else f.small
     clock.arguments = f'--batch={f.batch or (8 if small else 64)}', f'--small={small}'
     add('device', device)
@@ -204,8 +276,12 @@ def measure(f, report) -> dict:
         for name in VARIANTS[device['platform']]:
             add(name, clock.run(name))
         return found
-    for name in ('check', 'step bfloat16 auto', 'step bfloat16 xla',
-                 *['step bfloat16 auto defaults'] * (device['platform'] == 'gpu')):
+    for name in (
+        'check',
+        'step bfloat16 auto',
+        'step bfloat16 xla',
+        *['step bfloat16 auto defaults'] * (device['platform'] == 'gpu'),
+    ):
         add(name, clock.run(name))
     with tempfile.TemporaryDirectory() as directory:
         for dtype in TOLERANCE:
@@ -213,13 +289,19 @@ def measure(f, report) -> dict:
             add(f'losses {dtype}', beside_the_cpu(ours, dtype, small))
         whole = clock.run('resume', f'--dir={directory}/whole')
         killed = clock.run('resume', f'--dir={directory}/killed', '--kill')
-        resumed = clock.run('resume', f'--dir={directory}/killed') if killed == KILLED else {
-            'error': f'the run to kill: {killed.get("error", "was not killed")}'}
+        resumed = (
+            clock.run('resume', f'--dir={directory}/killed')
+            if killed == KILLED
+            else {'error': f'the run to kill: {killed.get("error", "was not killed")}'}
+        )
         add('resume', compared(whole, resumed))
     for name in ('step bfloat16 plain', 'step float32 auto'):
         add(name, clock.run(name))
-    for name in ('post-ln', 'hugging-face') if small else ('nanogpt-compiled', 'hugging-face-compiled',
-                                                           'hugging-face', 'post-ln-compiled'):
+    for name in (
+        ('post-ln', 'hugging-face')
+        if small
+        else ('nanogpt-compiled', 'hugging-face-compiled', 'hugging-face', 'post-ln-compiled')
+    ):
         add(name, clock.run(name))
     return found
 
@@ -230,7 +312,11 @@ def beside_the_cpu(ours: dict, dtype: str, small: bool) -> dict:
         return ours
     expected = json.loads(CPU_LOSSES.read_text())['small' if small else 'paper']
     largest = max(abs(a - b) for a, b in zip(ours['losses'], expected, strict=True))
-    return {'difference': largest, 'within_tolerance': largest <= TOLERANCE[dtype], 'losses': ours['losses']}
+    return {
+        'difference': largest,
+        'within_tolerance': largest <= TOLERANCE[dtype],
+        'losses': ours['losses'],
+    }
 
 
 def compared(whole: dict, resumed: dict) -> dict:
@@ -239,72 +325,124 @@ def compared(whole: dict, resumed: dict) -> dict:
         if 'error' in result:
             return result
     differ = sum(resumed['arrays'][name] != digest for name, digest in whole['arrays'].items())
-    return {'equal': not differ and whole['losses'] == resumed['losses'], 'arrays_that_differ': differ,
-            'arrays': len(whole['arrays'])}
+    return {
+        'equal': not differ and whole['losses'] == resumed['losses'],
+        'arrays_that_differ': differ,
+        'arrays': len(whole['arrays']),
+    }
 
 
 def row(found: dict) -> list[str]:
     """The lines of a Markdown table of one row: what was measured of this device."""
+
     def missing(name):
         why = found.get(name, {}).get('error', '')
-        return {'not started': 'not run', 'stopped': 'not finished'}.get(why.partition(':')[0].partition(' after')[0],
-                                                                         'failed')
+        return {'not started': 'not run', 'stopped': 'not finished'}.get(
+            why.partition(':')[0].partition(' after')[0], 'failed'
+        )
 
     def step_of(name):
         result = found.get(name, {})
         if 'tokens_per_s' not in result:
             return missing(name)
-        mfu = '' if result['mfu'] is None else f" ({result['mfu']:.1%})"
-        return f"{result['tokens_per_s']:,.0f}{mfu}"
+        mfu = '' if result['mfu'] is None else f' ({result["mfu"]:.1%})'
+        return f'{result["tokens_per_s"]:,.0f}{mfu}'
 
     def ratio(*prefixes):
-        theirs = max([0, *(one.get('tokens_per_s', 0) for name, one in found.items() if name.startswith(prefixes))])
+        theirs = max(
+            [
+                0,
+                *(
+                    one.get('tokens_per_s', 0)
+                    for name, one in found.items()
+                    if name.startswith(prefixes)
+                ),
+            ]
+        )
         ours = auto.get('tokens_per_s')
-        return f"{ours / device['count'] / theirs:.2f}" if ours and theirs else 'n/a'
+        return f'{ours / device["count"] / theirs:.2f}' if ours and theirs else 'n/a'
 
     def yes(name, fact):
         return {True: 'yes', False: 'NO', None: missing(name)}[found.get(name, {}).get(fact)]
-    device, auto, verdicts = found['device'], found.get('step bfloat16 auto', {}), found.get('check', {'error': ''})
-    passed = f"{[*verdicts.values()].count('passed')} of {len(verdicts)}"
-    cells = {'device': f"{device['count']} x {device['name']}",
-             'kernels that passed': missing('check') if 'error' in verdicts else passed,
-             'tokens/s (MFU), bfloat16': step_of('step bfloat16 auto'),
-             'without kernels': step_of('step bfloat16 xla'),
-             "XLA's own options": step_of('step bfloat16 auto defaults') if device['platform'] == 'gpu' else 'n/a',
-             'plain': step_of('step bfloat16 plain'), 'float32': step_of('step float32 auto'),
-             'GiB': f"{auto['bytes'] / 2**30:.1f}" if auto.get('bytes') else 'n/a',
-             'first step, s': f"{auto['first_seconds']:.0f}" if auto.get('first_seconds') else 'n/a',
-             "the CPU's losses, float32": yes('losses float32', 'within_tolerance'),
-             'bfloat16': yes('losses bfloat16', 'within_tolerance'), 'resumed to the bit': yes('resume', 'equal'),
-             'times PyTorch': ratio('nanogpt', 'post-ln'), 'times transformers': ratio('hugging-face')}
+
+    device = found['device']
+    auto = found.get('step bfloat16 auto', {})
+    verdicts = found.get('check', {'error': ''})
+    passed = f'{[*verdicts.values()].count("passed")} of {len(verdicts)}'
+    cells = {
+        'device': f'{device["count"]} x {device["name"]}',
+        'kernels that passed': missing('check') if 'error' in verdicts else passed,
+        'tokens/s (MFU), bfloat16': step_of('step bfloat16 auto'),
+        'without kernels': step_of('step bfloat16 xla'),
+        "XLA's own options": step_of('step bfloat16 auto defaults')
+        if device['platform'] == 'gpu'
+        else 'n/a',
+        'plain': step_of('step bfloat16 plain'),
+        'float32': step_of('step float32 auto'),
+        'GiB': f'{auto["bytes"] / 2**30:.1f}' if auto.get('bytes') else 'n/a',
+        'first step, s': f'{auto["first_seconds"]:.0f}' if auto.get('first_seconds') else 'n/a',
+        "the CPU's losses, float32": yes('losses float32', 'within_tolerance'),
+        'bfloat16': yes('losses bfloat16', 'within_tolerance'),
+        'resumed to the bit': yes('resume', 'equal'),
+        'times PyTorch': ratio('nanogpt', 'post-ln'),
+        'times transformers': ratio('hugging-face'),
+    }
     return table(tuple(cells), [tuple(cells.values())])
 
 
 def variants(found: dict) -> list[str]:
     """The lines of a Markdown table of what --variants measured, the fastest first."""
     timed = {name: one for name, one in found.items() if 'tokens_per_s' in one}
-    a_device = {name: one['tokens_per_s'] / (found['device']['count'] if name.startswith('step') else 1)
-                for name, one in timed.items()}  # PyTorch's steps use one device
+    a_device = {
+        name: one['tokens_per_s'] / (found['device']['count'] if name.startswith('step') else 1)
+        for name, one in timed.items()
+    }  # PyTorch's steps use one device
     rival = next((each for name, each in a_device.items() if name.startswith('nanogpt')), None)
     cells = []
     for name in sorted(timed, key=a_device.get, reverse=True):
         one = timed[name]
-        cells.append((name, f"{one['tokens_per_s']:,.0f}", f"{1e3 * statistics.median(one['step_seconds']):,.2f}",
-                      f"{one['mfu']:.1%}" if one.get('mfu') else 'n/a',
-                      f'{a_device[name] / rival:.2f}' if rival else 'n/a',
-                      f"{one['bytes'] / 2**30:.1f}" if one.get('bytes') else 'n/a', f"{one['first_seconds']:.0f}",
-                      f"{one['losses'][0]:.3f} to {one['losses'][-1]:.3f}", ', '.join(one.get('refused', ()))))
-    failed = [f"{name}: {one['error']}" for name, one in found.items() if 'error' in one]
-    return [*table(('step', 'tokens/s', 'ms', 'MFU', "times nanoGPT's", 'GiB', 'first step, s', 'loss',
-                    'kernels refused'), cells), *failed]
+        cells.append(
+            (
+                name,
+                f'{one["tokens_per_s"]:,.0f}',
+                f'{1e3 * statistics.median(one["step_seconds"]):,.2f}',
+                f'{one["mfu"]:.1%}' if one.get('mfu') else 'n/a',
+                f'{a_device[name] / rival:.2f}' if rival else 'n/a',
+                f'{one["bytes"] / 2**30:.1f}' if one.get('bytes') else 'n/a',
+                f'{one["first_seconds"]:.0f}',
+                f'{one["losses"][0]:.3f} to {one["losses"][-1]:.3f}',
+                ', '.join(one.get('refused', ())),
+            )
+        )
+    failed = [f'{name}: {one["error"]}' for name, one in found.items() if 'error' in one]
+    return [
+        *table(
+            (
+                'step',
+                'tokens/s',
+                'ms',
+                'MFU',
+                "times nanoGPT's",
+                'GiB',
+                'first step, s',
+                'loss',
+                'kernels refused',
+            ),
+            cells,
+        ),
+        *failed,
+    ]
 
 
 def _short(result):
     """A result in one line, without its long parts."""
     if 'error' in result:
-        return f"failed: {result['error']}"
-    return ', '.join(f'{name} {value:,.5g}' if isinstance(value, float) else f'{name} {value}'
-                     for name, value in result.items() if not isinstance(value, (list, dict)))
+        return f'failed: {result["error"]}'
+    return ', '.join(
+        f'{name} {value:,.5g}' if isinstance(value, float) else f'{name} {value}'
+        for name, value in result.items()
+        if not isinstance(value, (list, dict))
+    )
 
 
 def write_losses() -> None:
@@ -312,18 +450,28 @@ def write_losses() -> None:
     found = {}
     for name, small in (('small', True), ('paper', False)):
         with tempfile.TemporaryDirectory() as directory:
-            found[name] = train(config_of(small, 'float32', 1, **TWO), VOCABULARY[small], directory)['losses']
+            found[name] = train(
+                config_of(small, 'float32', 1, **TWO), VOCABULARY[small], directory
+            )['losses']
     record.write(str(CPU_LOSSES), found)
 
 
 def _define_flags():
-    flags.DEFINE_float('minutes', 10, 'Stop after so many minutes, with what there is by then.', lower_bound=0)
-    flags.DEFINE_integer('batch', 0, 'Windows a device and step; 0: 64, or 8 of the small model.', lower_bound=0)
+    flags.DEFINE_float(
+        'minutes', 10, 'Stop after so many minutes, with what there is by then.', lower_bound=0
+    )
+    flags.DEFINE_integer(
+        'batch', 0, 'Windows a device and step; 0: 64, or 8 of the small model.', lower_bound=0
+    )
     flags.DEFINE_bool('small', None, 'A small model; by default only on a CPU.')
-    flags.DEFINE_bool('variants', False, "Only the step, with each choice of kernels and options, and nanoGPT's.")
+    flags.DEFINE_bool(
+        'variants', False, "Only the step, with each choice of kernels and options, and nanoGPT's."
+    )
     flags.DEFINE_bool('write_losses', False, f'Write {CPU_LOSSES.name} on this machine instead.')
     flags.DEFINE_string('part', None, 'One part, in this process.')
-    flags.DEFINE_string('dir', None, "Of --part='losses DTYPE' and --part=resume: the work directory.")
+    flags.DEFINE_string(
+        'dir', None, "Of --part='losses DTYPE' and --part=resume: the work directory."
+    )
     flags.DEFINE_bool('kill', False, 'Of --part=resume: end this process half way.')
     record.define_flag()
 
@@ -341,13 +489,19 @@ def main() -> None:
     def report(found, line):
         print(line, flush=True)
         record.write(f.out, found, found['device']['name'])
-    with tempfile.TemporaryDirectory() as programs:  # what is compiled twice here, but nothing from before
+
+    # What is compiled twice here, but nothing from before
+    with tempfile.TemporaryDirectory() as programs:
         os.environ['JAX_COMPILATION_CACHE_DIR'] = programs
         found = measure(f, report)
     if f.variants:
         print('\n'.join(['', *variants(found)]))
         return
-    print('\n'.join(['', *row(found), '', f'Please open an issue with these lines and the file {f.out}.']))
+    print(
+        '\n'.join(
+            ['', *row(found), '', f'Please open an issue with these lines and the file {f.out}.']
+        )
+    )
 
 
 if __name__ == '__main__':

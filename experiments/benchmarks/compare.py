@@ -1,15 +1,20 @@
-"""Our training step against others', on one machine in one run: separate processes, one after the other, in turns.
+"""Our training step against others', on one machine in one run: separate processes, one after the
+other, in turns.
 
-python -m experiments.benchmarks.compare --config=configs/pretrain.py --config.model.dtype=bfloat16 \\
+python -m experiments.benchmarks.compare --config=configs/pretrain.py \\
+    --config.model.dtype=bfloat16 \\
     --out=experiments/benchmarks/results/compare.json
 python -m experiments.benchmarks.compare --config=configs/pretrain.py --config.model.n_layer=4 \\
-    --config.model.n_embd=128 --config.model.n_inner=512 --config.model.n_head=4 --config.model.n_ctx=128 \\
+    --config.model.n_embd=128 --config.model.n_inner=512 --config.model.n_head=4 \\
+    --config.model.n_ctx=128 \\
     --config.batch.size=8 --vocab_size=5000 --warmup=3 --steps=10 --contestants=ours,post-ln
 
-Needs PyTorch and transformers (the extra parity). All use one device, the same random tokens, batch, widths, dropout
-rates, clipping and update, see contestants.py; each turn runs every contestant in a process of its own, so that what
-else the machine does meets all alike. A ratio is ours to the other, by medians over all turns' windows.
+Needs PyTorch and transformers (the extra parity). All use one device, the same random tokens,
+batch, widths, dropout rates, clipping and update, see contestants.py; each turn runs every
+contestant in a process of its own, so that what else the machine does meets all alike. A ratio is
+ours to the other, by medians over all turns' windows.
 """
+
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -24,11 +29,21 @@ from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
 
-CONTESTANTS = ('ours', 'ours-xla', 'nanogpt', 'nanogpt-compiled', 'post-ln', 'post-ln-compiled', 'hugging-face',
-               'hugging-face-compiled')
+CONTESTANTS = (
+    'ours',
+    'ours-xla',
+    'nanogpt',
+    'nanogpt-compiled',
+    'post-ln',
+    'post-ln-compiled',
+    'hugging-face',
+    'hugging-face-compiled',
+)
 
 
-def contestant(name: str, config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int) -> dict:
+def contestant(
+    name: str, config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int
+) -> dict:
     """The row of one contestant, measured in this process on one device."""
     if name.startswith('ours'):
         if name == 'ours-xla':
@@ -36,20 +51,40 @@ def contestant(name: str, config: ConfigDict, vocab_size: int, warmup: int, wind
         return train_step.measure(config, vocab_size, warmup, windows, steps, jax.devices()[:1])
     from experiments.benchmarks import contestants
     from experiments.compile import check
+
     model = check.backbone_of(config, vocab_size).config
-    tokens = np.random.default_rng(0).integers(0, vocab_size, (config.batch.size, model.n_ctx + 1), np.int32)
-    run, device = contestants.prepare(name.removesuffix('-compiled'), model, tokens, config.optimizer.peak_rate,
-                                      name.endswith('-compiled'))
+    tokens = np.random.default_rng(0).integers(
+        0, vocab_size, (config.batch.size, model.n_ctx + 1), np.int32
+    )
+    run, device = contestants.prepare(
+        name.removesuffix('-compiled'),
+        model,
+        tokens,
+        config.optimizer.peak_rate,
+        name.endswith('-compiled'),
+    )
     return {'device': device, **timing.measure(run, warmup, windows, steps)}
 
 
 def summary(rows: Mapping[str, Sequence[dict]], tokens: int) -> list[tuple]:
-    """[(name, median tokens/s, lowest, highest, ratio to ours, seconds of the first step, first loss, last loss)]."""
-    pooled = {name: [seconds for row in found for seconds in row['step_seconds']] for name, found in rows.items()}
+    """[(name, median tokens/s, lowest, highest, ratio to ours, seconds of the first step, first
+    loss, last loss)]."""
+    pooled = {
+        name: [seconds for row in found for seconds in row['step_seconds']]
+        for name, found in rows.items()
+    }
     ours = statistics.median(pooled['ours']) if 'ours' in pooled else None
-    return [(name, *timing.throughput(seconds, tokens), ours and statistics.median(seconds) / ours,
-             statistics.median(row['first_seconds'] for row in rows[name]), rows[name][0]['losses'][0],
-             rows[name][0]['losses'][-1]) for name, seconds in pooled.items()]
+    return [
+        (
+            name,
+            *timing.throughput(seconds, tokens),
+            ours and statistics.median(seconds) / ours,
+            statistics.median(row['first_seconds'] for row in rows[name]),
+            rows[name][0]['losses'][0],
+            rows[name][0]['losses'][-1],
+        )
+        for name, seconds in pooled.items()
+    ]
 
 
 def _define_flags():
@@ -62,31 +97,67 @@ def main() -> None:
     f = flags.FLAGS
     for name in f.contestants:
         rules.choose('contestant', name, dict.fromkeys(CONTESTANTS))
-    rows, running, failed = {name: [] for name in f.contestants}, [*f.contestants], []
+    rows = {name: [] for name in f.contestants}
+    running = [*f.contestants]
+    failed = []
     for number in range(f.turns):
         for name in running[:]:
             try:
-                row = timing.alone(contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps)
+                row = timing.alone(
+                    contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps
+                )
             except Exception as error:  # of its process or its libraries: the others continue
                 failed.append(f'{name}: {runner.one_line(error)}')
                 print(failed[-1], flush=True)
                 running.remove(name)
                 continue
             rows[name].append(row)
-            print(f'turn {number + 1} of {f.turns}: {name}, '
-                  f"{1e3 * statistics.median(rows[name][-1]['step_seconds']):,.1f} ms a step", flush=True)
+            print(
+                f'turn {number + 1} of {f.turns}: {name}, '
+                f'{1e3 * statistics.median(rows[name][-1]["step_seconds"]):,.1f} ms a '
+                'step',
+                flush=True,
+            )
     rows = {name: found for name, found in rows.items() if found}
     if not rows:
         raise UserError('; '.join(failed))
     tokens = f.config.batch.size * f.config.model.n_ctx
     found = summary(rows, tokens)
-    cells = [(name, rows[name][0]['device'], f'{median:,.0f}', f'{low:,.0f} to {high:,.0f}',
-              'n/a' if ratio is None else f'{ratio:.2f}', f'{first:.1f}', f'{start:.2f}', f'{end:.2f}')
-             for name, median, low, high, ratio, first, start, end in found]
-    print('\n'.join(table(('step', 'device', 'tokens/s', 'range', 'ours is faster by', 'first step, s', 'first loss',
-                           'last loss'), cells)))
-    record.write(f.out, {'config': f.config.to_dict(), 'vocab_size': f.vocab_size, 'rows': rows},
-                 next(iter(rows.values()))[0]['device'])
+    cells = [
+        (
+            name,
+            rows[name][0]['device'],
+            f'{median:,.0f}',
+            f'{low:,.0f} to {high:,.0f}',
+            'n/a' if ratio is None else f'{ratio:.2f}',
+            f'{first:.1f}',
+            f'{start:.2f}',
+            f'{end:.2f}',
+        )
+        for name, median, low, high, ratio, first, start, end in found
+    ]
+    print(
+        '\n'.join(
+            table(
+                (
+                    'step',
+                    'device',
+                    'tokens/s',
+                    'range',
+                    'ours is faster by',
+                    'first step, s',
+                    'first loss',
+                    'last loss',
+                ),
+                cells,
+            )
+        )
+    )
+    record.write(
+        f.out,
+        {'config': f.config.to_dict(), 'vocab_size': f.vocab_size, 'rows': rows},
+        next(iter(rows.values()))[0]['device'],
+    )
     if failed:
         raise UserError('; '.join(failed))
 

@@ -1,11 +1,13 @@
 """The same training step as others would run it, in PyTorch: what compare.py measures ours against.
 
-'nanogpt': the architecture of nanoGPT's train.py by default (pre-LN, tied, no biases, exact GELU, flash attention, the
-vocabulary rounded up to a multiple of 64); 'post-ln': GPT-1's order with biases and tanh GELU, which is the same model
-as ours; 'hugging-face': transformers' OpenAIGPTLMHeadModel. All: the config's dropout at embedding, attention and both
-outputs, Adam with decoupled decay on matrices, clipping at 1, float32 weights and moments, products in bfloat16 where
+'nanogpt': the architecture of nanoGPT's train.py by default (pre-LN, tied, no biases, exact GELU,
+flash attention, the vocabulary rounded up to a multiple of 64); 'post-ln': GPT-1's order with
+biases and tanh GELU, which is the same model as ours; 'hugging-face': transformers'
+OpenAIGPTLMHeadModel. All: the config's dropout at embedding, attention and both outputs, Adam with
+decoupled decay on matrices, clipping at 1, float32 weights and moments, products in bfloat16 where
 the config says so and otherwise in its precision.
 """
+
 from collections.abc import Callable
 
 import numpy as np
@@ -20,16 +22,28 @@ from gpt1_jax.models.gpt import GPTConfig
 class Block(nn.Module):
     def __init__(self, c, post) -> None:
         super().__init__()
-        self.n_head, self.post = c.n_head, post
-        self.qkv, self.out = nn.Linear(c.n_embd, 3 * c.n_embd, bias=post), nn.Linear(c.n_embd, c.n_embd, bias=post)
-        self.fc, self.proj = nn.Linear(c.n_embd, c.n_inner, bias=post), nn.Linear(c.n_inner, c.n_embd, bias=post)
+        self.n_head = c.n_head
+        self.post = post
+        self.qkv, self.out = (
+            nn.Linear(c.n_embd, 3 * c.n_embd, bias=post),
+            nn.Linear(c.n_embd, c.n_embd, bias=post),
+        )
+        self.fc, self.proj = (
+            nn.Linear(c.n_embd, c.n_inner, bias=post),
+            nn.Linear(c.n_inner, c.n_embd, bias=post),
+        )
         self.ln_1, self.ln_2 = nn.LayerNorm(c.n_embd, bias=post), nn.LayerNorm(c.n_embd, bias=post)
-        self.gelu, self.drop = nn.GELU(approximate='tanh' if post else 'none'), nn.Dropout(c.resid_dropout)
+        self.gelu, self.drop = (
+            nn.GELU(approximate='tanh' if post else 'none'),
+            nn.Dropout(c.resid_dropout),
+        )
         self.attn_dropout = c.attn_dropout
 
     def attention(self, x):
         B, L, D = x.shape
-        q, k, v = (part.view(B, L, self.n_head, -1).transpose(1, 2) for part in self.qkv(x).split(D, dim=2))
+        q, k, v = (
+            part.view(B, L, self.n_head, -1).transpose(1, 2) for part in self.qkv(x).split(D, dim=2)
+        )
         rate = self.attn_dropout if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=rate)
         return self.drop(self.out(y.transpose(1, 2).reshape(B, L, D)))
@@ -62,7 +76,7 @@ class Model(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens):
-        x = self.tokens(tokens[:, :-1]) + self.positions.weight[None, :tokens.shape[1] - 1]
+        x = self.tokens(tokens[:, :-1]) + self.positions.weight[None, : tokens.shape[1] - 1]
         x = self.drop(x)
         for block in self.blocks:
             x = block(x)
@@ -74,6 +88,7 @@ class HuggingFace(nn.Module):
     def __init__(self, c) -> None:
         super().__init__()
         from transformers import OpenAIGPTLMHeadModel
+
         self.model = OpenAIGPTLMHeadModel(_config(c))
 
     def forward(self, tokens):
@@ -82,12 +97,16 @@ class HuggingFace(nn.Module):
 
 
 class Classifier(nn.Module):
-    """transformers' OpenAIGPTForSequenceClassification: the linear layer of the last token that is not padding, 0."""
+    """transformers' OpenAIGPTForSequenceClassification: the linear layer of the last token that is
+    not padding, 0."""
 
     def __init__(self, c, n_labels) -> None:
         super().__init__()
         from transformers import OpenAIGPTForSequenceClassification
-        self.model = OpenAIGPTForSequenceClassification(_config(c, num_labels=n_labels, pad_token_id=0))
+
+        self.model = OpenAIGPTForSequenceClassification(
+            _config(c, num_labels=n_labels, pad_token_id=0)
+        )
 
     def forward(self, batch):
         tokens, mask, labels = batch
@@ -96,18 +115,31 @@ class Classifier(nn.Module):
 
 def _config(c, **fields):
     from transformers import OpenAIGPTConfig
+
     if c.n_inner != 4 * c.n_embd:
-        raise UserError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
-    return OpenAIGPTConfig(vocab_size=c.vocab_size + c.n_special, n_positions=c.n_ctx, n_embd=c.n_embd,
-                           n_layer=c.n_layer, n_head=c.n_head, embd_pdrop=c.embd_dropout,
-                           attn_pdrop=c.attn_dropout, resid_pdrop=c.resid_dropout, **fields)
+        raise UserError(
+            "transformers' OpenAIGPT has a feed-forward network four times as wide as its states"
+        )
+    return OpenAIGPTConfig(
+        vocab_size=c.vocab_size + c.n_special,
+        n_positions=c.n_ctx,
+        n_embd=c.n_embd,
+        n_layer=c.n_layer,
+        n_head=c.n_head,
+        embd_pdrop=c.embd_dropout,
+        attn_pdrop=c.attn_dropout,
+        resid_pdrop=c.resid_dropout,
+        **fields,
+    )
 
 
-def prepare(name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float,
-            compiled: bool) -> tuple[Callable[[int], float], str]:
+def prepare(
+    name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float, compiled: bool
+) -> tuple[Callable[[int], float], str]:
     """(run, device): run is n -> the loss after n more steps, a float, which waits for the device.
 
-    name: 'nanogpt', 'post-ln' or 'hugging-face'. tokens: int[B, n_ctx + 1]. compiled: by torch.compile.
+    name: 'nanogpt', 'post-ln' or 'hugging-face'. tokens: int[B, n_ctx + 1]. compiled: by
+    torch.compile.
     """
     torch.manual_seed(0)
     model = HuggingFace(c) if name == 'hugging-face' else Model(c, post=name == 'post-ln')
@@ -118,19 +150,28 @@ def prepare(name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float,
         for _ in range(n):
             loss = step(batch)
         return float(loss.detach())
+
     return run, torch.cuda.get_device_name() if device == 'cuda' else 'cpu'
 
 
-def trained(model: nn.Module, c: GPTConfig, peak_rate: float, compiled: bool = False) -> tuple[Callable, str]:
-    """(batch -> the loss before an update by it, the device) of a module that is called with a batch. c: for its dtype
-    and its precision, of which JAX's 'default' on a GPU is TF32 as 'high' is."""
+def trained(
+    model: nn.Module, c: GPTConfig, peak_rate: float, compiled: bool = False
+) -> tuple[Callable, str]:
+    """(batch -> the loss before an update by it, the device) of a module that is called with a
+    batch. c: for its dtype and its precision, of which JAX's 'default' on a GPU is TF32 as 'high'
+    is."""
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     torch.set_float32_matmul_precision('highest' if c.precision == 'highest' else 'high')
     model = model.to(device).train()
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW([{'params': decayed, 'weight_decay': 0.01}, {'params': others, 'weight_decay': 0.0}],
-                                  lr=peak_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    optimizer = torch.optim.AdamW(
+        [{'params': decayed, 'weight_decay': 0.01}, {'params': others, 'weight_decay': 0.0}],
+        lr=peak_rate,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        fused=True,
+    )
     loss_of = torch.compile(model) if compiled else model
 
     def step(batch):
@@ -141,4 +182,5 @@ def trained(model: nn.Module, c: GPTConfig, peak_rate: float, compiled: bool = F
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return loss
+
     return step, device

@@ -1,13 +1,17 @@
-"""Fine-tuning: real tokens a second against pretraining's, and what lengths, compiling and the auxiliary loss cost.
+"""Fine-tuning: real tokens a second against pretraining's, and what lengths, compiling and the
+auxiliary loss cost.
 
-python -m experiments.benchmarks.fine_tuning --config=configs/finetune.py:sst2 --config.data.dir=data/SST-2 \\
+python -m experiments.benchmarks.fine_tuning --config=configs/finetune.py:sst2 \\
+    --config.data.dir=data/SST-2 \\
     --config.init_from=novels --out=experiments/benchmarks/results/fine_tuning.json
 
-Times steps of the real program on the first batches of an epoch, in turns in one process: fine-tuning by
-the config, with all rows padded to one length, and without the auxiliary loss (Eq. 4 alone); pretraining of the same
-sizes on --windows whole contexts a step, and on one; transformers' OpenAIGPTForSequenceClassification, which has no
-auxiliary loss, on the same batches. --lengths times fine-tuning by the config beside these lengths instead.
+Times steps of the real program on the first batches of an epoch, in turns in one process:
+fine-tuning by the config, with all rows padded to one length, and without the auxiliary loss (Eq. 4
+alone); pretraining of the same sizes on --windows whole contexts a step, and on one; transformers'
+OpenAIGPTForSequenceClassification, which has no auxiliary loss, on the same batches. --lengths
+times fine-tuning by the config beside these lengths instead.
 """
+
 import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -29,21 +33,26 @@ from gpt1_jax.parallel import sharding
 
 class Way(NamedTuple):
     updates: Callable[[], None]  # makes the updates of a turn
-    real: int                    # their real tokens
-    processed: int               # their tokens with padding
+    real: int  # their real tokens
+    processed: int  # their tokens with padding
 
 
 def ways(config: ConfigDict, n: int, windows: int, lengths: Sequence[int] = ()) -> dict[str, Way]:
-    """Each way to make n updates. windows: of a step of pretraining. lengths: if given, fine-tuning alone, by the
-    config and with rows padded to these."""
+    """Each way to make n updates. windows: of a step of pretraining. lengths: if given, fine-tuning
+    alone, by the config and with rows padded to these."""
     setting = finetune.resolve(config)
     job = finetune.build(setting)
     found = {'fine-tuning': _fine_tuning(job, n)}
     if lengths:
-        return found | {'given lengths': _changed(config, n, {'batch.fixed_lengths': tuple(lengths)})}
-    found |= {'one length': _changed(config, n, {'batch.lengths': 1}),
-              'no auxiliary loss': _changed(config, n, {'lm_weight': 0.}),
-              'pretraining': _pretraining(setting.sizes, n, windows), 'one window': _pretraining(setting.sizes, n, 1)}
+        return found | {
+            'given lengths': _changed(config, n, {'batch.fixed_lengths': tuple(lengths)})
+        }
+    found |= {
+        'one length': _changed(config, n, {'batch.lengths': 1}),
+        'no auxiliary loss': _changed(config, n, {'lm_weight': 0.0}),
+        'pretraining': _pretraining(setting.sizes, n, windows),
+        'one window': _pretraining(setting.sizes, n, 1),
+    }
     try:
         found['transformers'] = _transformers(setting, job, n)
     except ImportError as error:
@@ -66,45 +75,65 @@ def _pretraining(sizes, n, rows):
     config = pretraining.get_config()
     config.model.update({name: value for name, value in sizes.items() if name in config.model})
     program = pretrain.make_program(config, backbone(sizes), sharding.make_mesh())
-    ids = np.random.default_rng(0).integers(0, sizes['vocab_size'], (n, rows, sizes['n_ctx'] + 1), np.int32)
-    updates = _updates(program, [{'tokens': each} for each in ids], rows, pretrain.hyperparameters(config, 1000))
+    ids = np.random.default_rng(0).integers(
+        0, sizes['vocab_size'], (n, rows, sizes['n_ctx'] + 1), np.int32
+    )
+    updates = _updates(
+        program, [{'tokens': each} for each in ids], rows, pretrain.hyperparameters(config, 1000)
+    )
     tokens = n * rows * sizes['n_ctx']
     return Way(updates, tokens, tokens)
 
 
 def _updates(program, read, size, hyper):
     state = program.init(np.uint32(0))
-    placed = [program.place(lambda rows, batch=batch: {name: array[rows] for name, array in batch.items()}, size)
-              for batch in read]
+    placed = [
+        program.place(
+            lambda rows, batch=batch: {name: array[rows] for name, array in batch.items()}, size
+        )
+        for batch in read
+    ]
 
     def updates():
         nonlocal state
         for batch in placed:
             state, metrics = program.step(state, batch, hyper)
             float(metrics['loss'])  # waits for the device
+
     return updates
 
 
 def _tokens(read):
     """(real, processed) tokens of batches."""
-    return int(sum(batch['mask'].sum() for batch in read)), sum(batch['mask'].size for batch in read)
+    return int(sum(batch['mask'].sum() for batch in read)), sum(
+        batch['mask'].size for batch in read
+    )
 
 
 def _transformers(setting, job, n):
     import torch
 
     from experiments.benchmarks import contestants
+
     c = backbone(setting.sizes | {'n_special': 3}).config
     read = [job.batches.read(step, slice(None)) for step in range(n)]
     if job.shapes.sequences > 1:
-        raise UserError("transformers' classifier reads one sequence a row: choose a task such as sst2 or mnli")
-    step, device = contestants.trained(contestants.Classifier(c, len(setting.task.labels)), c,
-                                       setting.config.optimizer.peak_rate)
+        raise UserError(
+            "transformers' classifier reads one sequence a row: choose a task such as sst2 or mnli"
+        )
+    step, device = contestants.trained(
+        contestants.Classifier(c, len(setting.task.labels)), c, setting.config.optimizer.peak_rate
+    )
 
     def updates():
         for batch in read:
-            arrays = batch['tokens'][:, 0].astype(np.int64), batch['mask'][:, 0], batch['target'].argmax(1)
+            arrays = (
+                batch['tokens'][:, 0].astype(np.int64),
+                batch['mask'][:, 0],
+                batch['target'].argmax(1),
+            )
             float(step([torch.as_tensor(array).to(device) for array in arrays]).detach())
+
     return Way(updates, *_tokens(read))
 
 
@@ -112,11 +141,25 @@ def lines(rows: dict[str, dict]) -> list[str]:
     """The table."""
     rate = {way: row['real'] / statistics.median(row['seconds']) for way, row in rows.items()}
     others = [way for way in ('pretraining', 'fine-tuning') if way in rows]
-    return table(('step', 'real tokens a second', *(f'of {other}' for other in others), 'processed per real token',
-                  'first pass with compiling, s'),
-                 [(way, f'{rate[way]:,.0f}', *(f'{rate[way] / rate[other]:.2f}' for other in others),
-                   f"{row['processed'] / row['real']:.2f}", f"{row['first_seconds']:.1f}")
-                  for way, row in rows.items()])
+    return table(
+        (
+            'step',
+            'real tokens a second',
+            *(f'of {other}' for other in others),
+            'processed per real token',
+            'first pass with compiling, s',
+        ),
+        [
+            (
+                way,
+                f'{rate[way]:,.0f}',
+                *(f'{rate[way] / rate[other]:.2f}' for other in others),
+                f'{row["processed"] / row["real"]:.2f}',
+                f'{row["first_seconds"]:.1f}',
+            )
+            for way, row in rows.items()
+        ],
+    )
 
 
 def _define_flags():
@@ -124,7 +167,9 @@ def _define_flags():
     flags.DEFINE_integer('steps', 12, 'Updates of a turn, each of another batch.', lower_bound=1)
     flags.DEFINE_integer('turns', 5, 'How often each way is timed.', lower_bound=1)
     flags.DEFINE_integer('windows', 16, 'Windows of a step of pretraining.', lower_bound=1)
-    flags.DEFINE_multi_integer('lengths', [], 'Time fine-tuning with rows padded to these beside the config.')
+    flags.DEFINE_multi_integer(
+        'lengths', [], 'Time fine-tuning with rows padded to these beside the config.'
+    )
     record.define_flag()
 
 
@@ -132,7 +177,10 @@ def main() -> None:
     f = flags.FLAGS
     found = ways(f.config, f.steps, f.windows, f.lengths)
     times = timing.in_turns({name: way.updates for name, way in found.items()}, f.turns)
-    rows = {name: {'real': way.real, 'processed': way.processed, **times[name]} for name, way in found.items()}
+    rows = {
+        name: {'real': way.real, 'processed': way.processed, **times[name]}
+        for name, way in found.items()
+    }
     print('\n'.join(lines(rows)))
     record.write(f.out, {'config': f.config.to_dict(), 'ways': rows}, jax.devices()[0].device_kind)
 

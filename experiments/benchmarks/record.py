@@ -1,4 +1,6 @@
-"""The JSON file of a benchmark: what was measured, when, on what, with which versions, by which command."""
+"""The JSON file of a benchmark: what was measured, when, on what, with which versions, by which
+command."""
+
 import datetime
 import json
 import os
@@ -14,7 +16,8 @@ from gpt1_jax.cli import config_file
 from gpt1_jax.runs import provenance
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
-INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')  # which matrix products on a CPU are fast
+# Which matrix products on a CPU are fast
+INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')
 VARIABLES = ('XLA_FLAGS', 'GLIBC_TUNABLES')  # which change a step's time
 
 
@@ -27,25 +30,49 @@ def define_step_flags() -> None:
     """--out, and the flags for a pretraining step."""
     define_flag()
     config_file.define('pretrain', 'What to measure; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
+    flags.DEFINE_integer(
+        'vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1
+    )
 
 
 def write(path: str | None, found: dict, device: str | None = None) -> None:
-    """Write a result, and its folder if it is missing; nothing where --out was not given. found: plain values. device:
-    what it was measured on, by default this machine's processor."""
+    """Write a result, and its folder if it is missing; nothing where --out was not given. found:
+    plain values. device: what it was measured on, by default this machine's processor."""
     if path is None:
         return
     made = provenance.versions()
     made['versions'] |= provenance.installed(('torch', 'transformers'))
-    about = {'date': datetime.date.today().isoformat(), 'command': ' '.join(['python', *sys.orig_argv[1:]]),
-             'device': device or f'{os.cpu_count()} cores, {platform.machine()}', 'processor': processor(),
-             **made, 'environment': {name: os.environ[name] for name in VARIABLES if name in os.environ}}
+    about = {
+        'date': datetime.date.today().isoformat(),
+        'command': ' '.join(['python', *sys.orig_argv[1:]]),
+        'device': device or f'{os.cpu_count()} cores, {platform.machine()}',
+        'processor': processor(),
+        **made,
+        'environment': {name: os.environ[name] for name in VARIABLES if name in os.environ},
+    }
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     storage.write(path, (json.dumps(about | found, indent=1) + '\n').encode())
 
 
 def processor(told: pathlib.Path = pathlib.Path('/proc/cpuinfo')) -> str:
-    """'AMD EPYC avx2 avx512f': its name and which of INSTRUCTIONS it has, where Linux tells them in this file."""
-    fields = dict(re.findall(r'^(model name|flags)\s*: (.*)$', told.read_text(), re.MULTILINE)) if told.exists() else {}
+    """'AMD EPYC avx2 avx512f': its name and which of INSTRUCTIONS it has, where Linux tells them in
+    this file."""
+    fields = (
+        dict(
+            re.findall(
+                r'^(model name|flags)\s*: '
+                r'(.*)$',
+                told.read_text(),
+                re.MULTILINE,
+            )
+        )
+        if told.exists()
+        else {}
+    )
     has = fields.get('flags', '').split()
-    return ' '.join([fields.get('model name') or platform.machine(), *(name for name in INSTRUCTIONS if name in has)])
+    return ' '.join(
+        [
+            fields.get('model name') or platform.machine(),
+            *(name for name in INSTRUCTIONS if name in has),
+        ]
+    )

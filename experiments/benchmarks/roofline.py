@@ -1,19 +1,24 @@
-"""How fast the real pretraining step could be on a TPU slice or GPU that is not here: milliseconds, MFU, bytes, memory.
+"""How fast the real pretraining step could be on a TPU slice or GPU that is not here: milliseconds,
+MFU, bytes, memory.
 
-python -m experiments.benchmarks.roofline --topology=v5e:1x1 --rows=16 --config=configs/pretrain.py \\
+python -m experiments.benchmarks.roofline --topology=v5e:1x1 --rows=16 \\
+    --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16
 
-Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for an H200; none of the hardware. The step
-is compiled as pretraining compiles it, and its kernels are added up in two ways:
+Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for an H200; none of the
+hardware. The step is compiled as pretraining compiles it, and its kernels are added up in two ways:
 
-* by roofline: each kernel takes as long as its bytes at the chip's memory bandwidth or its matrix products at the
-  chip's bfloat16 peak, whichever is longer, and kernels run one after the other;
-* by the compiler's own estimate of a kernel's cycles (TPUs alone), which also counts the vector units; for kernels in
-  Pallas, of which it makes none, by the bundles of instructions in its schedule.
+* by roofline: each kernel takes as long as its bytes at the chip's memory bandwidth or its matrix
+  products at the chip's bfloat16 peak, whichever is longer, and kernels run one after the other;
+* by the compiler's own estimate of a kernel's cycles (TPUs alone), which also counts the vector
+  units; for kernels in Pallas, of which it makes none, by the bundles of instructions in its
+  schedule.
 
-For a GPU all matrix products are cuBLASLt's, as in training; --options=xla_gpu_enable_triton_gemm=true has Triton's,
-into which XLA fuses other operations. On the device XLA would then time both and choose for each product.
+For a GPU all matrix products are cuBLASLt's, as in training;
+--options=xla_gpu_enable_triton_gemm=true has Triton's, into which XLA fuses other operations. On
+the device XLA would then time both and choose for each product.
 """
+
 import dataclasses
 from collections.abc import Mapping, Sequence
 
@@ -30,41 +35,63 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
 from gpt1_jax.pretrain import RULES
 
-# Parts of the model, each with what its operations are called; the first that fits a kernel's own name has it, else the
-# first that fits the name of what is fused into it.
-PARTS = (('residual and norm', ('/ln_',)), ('loss', ('td,rd', 'jvp()')),
-         ('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call')),
-         ('attention projections', ('/attn/',)), ('mlp', ('/mlp/',)), ('embedding', ('/embed/',)))
+# Parts of the model, each with what its operations are called; the first that fits a kernel's own
+# name has it, else the first that fits the name of what is fused into it.
+PARTS = (
+    ('residual and norm', ('/ln_',)),
+    ('loss', ('td,rd', 'jvp()')),
+    (
+        'attention',
+        ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call'),
+    ),
+    ('attention projections', ('/attn/',)),
+    ('mlp', ('/mlp/',)),
+    ('embedding', ('/embed/',)),
+)
 
 
 def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
-    """The kernels of a step as rows, most expensive first, all executions counted: their fields, 'part', and seconds of
-    one execution: 'roofline', the least it can take; 'compiler', by the compiler's estimate, else the roofline."""
+    """The kernels of a step as rows, most expensive first, all executions counted: their fields,
+    'part', and seconds of
+    one execution: 'roofline', the least it can take; 'compiler', by the compiler's estimate, else
+    the roofline."""
     rows = []
     for one in found:
         roofline = max(one.bytes / chip.bandwidth, one.flops / chip.peak)
         estimated = one.cycles / chip.clock if one.cycles else roofline
-        if one.kind == 'ours' and not chip.gpu:  # the schedule of a kernel in Pallas has no waits for memory
+        # The schedule of a kernel in Pallas has no waits for memory
+        if one.kind == 'ours' and not chip.gpu:
             estimated = max(roofline, tpu_schedule.cycles(one.instruction) / chip.clock)
         if one.kind == 'prefetch':  # runs beside other kernels, whose estimates have the wait
             estimated = 0.0
         if one.kind == 'collective':  # waits for links, see hlo.exposed
             roofline = estimated = 0.0
-        row = dataclasses.asdict(one) | {'part': part_of(one), 'roofline': roofline, 'compiler': estimated}
+        row = dataclasses.asdict(one) | {
+            'part': part_of(one),
+            'roofline': roofline,
+            'compiler': estimated,
+        }
         del row['inside']
         rows.append(row)
     return sorted(rows, key=lambda row: -row['times'] * max(row['roofline'], row['compiler']))
 
 
-def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 40478,
-            options: Mapping[str, bool | str] | None = None) -> dict:
+def measure(
+    config: ConfigDict,
+    topology: str,
+    rows: int,
+    vocab_size: int = 40478,
+    options: Mapping[str, bool | str] | None = None,
+) -> dict:
     """Compile the config's step for a slice, `rows` windows a chip, and add up its kernels.
 
-    options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal', 'roofline', 'compiler'
-    or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a step}, 'memory': bytes a chip holds,
-    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, most expensive first, 'exchange', of
-    several chips alone: {'least' and 'most': hlo.exposed with all of a chip's links in use at once, or those of one
-    axis}, ...}. UserError as in check.fitting_step.
+    options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal',
+    'roofline', 'compiler' or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a
+    step}, 'memory': bytes a chip holds,
+    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, most expensive
+    first, 'exchange', of
+    several chips alone: {'least' and 'most': hlo.exposed with all of a chip's links in use at once,
+    or those of one axis}, ...}. UserError as in check.fitting_step.
     """
     config = config.copy_and_resolve_references()
     chip, shape = chips.parse(topology)
@@ -76,34 +103,63 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
     model = check.backbone_of(config, vocab_size)
     step = check.fitting_step(config, topology, model, mesh, options)
     tokens = config.batch.size * model.config.n_ctx // mesh.size
-    ideal = step_cost.flops_per_token(step.program.state.params, model.config.n_ctx) * tokens / chip.peak
-    found = {'topology': topology, 'chips': mesh.size, 'rows': rows, 'microbatches': config.batch.microbatches,
-             'n_ctx': model.config.n_ctx, 'dtype': config.model.dtype, 'compiler': chips.compiler(chip),
-             'options': dict(options or {}), 'compile_seconds': round(sum(step.seconds), 1),
-             'memory': step.memory['in all']}
+    ideal = (
+        step_cost.flops_per_token(step.program.state.params, model.config.n_ctx)
+        * tokens
+        / chip.peak
+    )
+    found = {
+        'topology': topology,
+        'chips': mesh.size,
+        'rows': rows,
+        'microbatches': config.batch.microbatches,
+        'n_ctx': model.config.n_ctx,
+        'dtype': config.model.dtype,
+        'compiler': chips.compiler(chip),
+        'options': dict(options or {}),
+        'compile_seconds': round(sum(step.seconds), 1),
+        'memory': step.memory['in all'],
+    }
     found |= summary(step.text, chip, ideal)
     if mesh.size > 1:
         beside = {row['instruction']: row['compiler'] for row in found['kernels']}
-        found['exchange'] = {name: hlo.exposed(
-            step.text, mesh.size, beside, lambda sent, place=place: chips.link_seconds(chip, shape, sent)[place])
-            for place, name in enumerate(('least', 'most'))}
+        found['exchange'] = {
+            name: hlo.exposed(
+                step.text,
+                mesh.size,
+                beside,
+                lambda sent, place=place: chips.link_seconds(chip, shape, sent)[place],
+            )
+            for place, name in enumerate(('least', 'most'))
+        }
     return found
 
 
 def summary(text: str, chip: chips.Chip, ideal: float) -> dict:
-    """The figures of a compiled step's text. ideal: seconds of its arithmetic by formula, at the chip's peak."""
-    rows, parts, moved = costs(kernels(text), chip), {}, {}
+    """The figures of a compiled step's text. ideal: seconds of its arithmetic by formula, at the
+    chip's peak."""
+    rows = costs(kernels(text), chip)
+    parts = {}
+    moved = {}
     for row in rows:
-        part = parts.setdefault(row['part'], dict.fromkeys(('bytes', 'flops', 'roofline', 'compiler'), 0))
+        part = parts.setdefault(
+            row['part'], dict.fromkeys(('bytes', 'flops', 'roofline', 'compiler'), 0)
+        )
         for name in part:
             part[name] += row['times'] * row[name]
         moved[row['kind']] = moved.get(row['kind'], 0) + row['times'] * row['bytes']
-    roofline, compiler = (sum(part[name] for part in parts.values()) for name in ('roofline', 'compiler'))
+    roofline, compiler = (
+        sum(part[name] for part in parts.values()) for name in ('roofline', 'compiler')
+    )
     compiler = None if chip.gpu else compiler
-    return {'seconds': {'ideal': ideal, 'roofline': roofline, 'compiler': compiler},
-            'mfu': {'roofline': ideal / roofline, 'compiler': compiler and ideal / compiler},
-            'bytes': dict(sorted(moved.items())), 'launches': sum(row['times'] for row in rows), 'parts': parts,
-            'kernels': rows}
+    return {
+        'seconds': {'ideal': ideal, 'roofline': roofline, 'compiler': compiler},
+        'mfu': {'roofline': ideal / roofline, 'compiler': compiler and ideal / compiler},
+        'bytes': dict(sorted(moved.items())),
+        'launches': sum(row['times'] for row in rows),
+        'parts': parts,
+        'kernels': rows,
+    }
 
 
 def part_of(kernel: Kernel) -> str:
@@ -114,50 +170,91 @@ def part_of(kernel: Kernel) -> str:
         for part, words in PARTS:
             if any(word in names for word in words):
                 return part
-    return 'layer stacks' if 'while/body/' in f'{kernel.name} {kernel.inside}' else 'optimizer and other'
+    return (
+        'layer stacks'
+        if 'while/body/' in f'{kernel.name} {kernel.inside}'
+        else 'optimizer and other'
+    )
 
 
 def lines(found: dict, top: int) -> list[str]:
     """What is printed."""
     chip = chips.parse(found['topology'])[0]
-    seconds, mfu = found['seconds'], found['mfu']
+    seconds = found['seconds']
+    mfu = found['mfu']
     total_bytes = sum(found['bytes'].values())
     settings = ''.join(f', {name}={value}' for name, value in found['options'].items())
-    result = [f"{found['topology']}, {found['microbatches']} x {found['rows']} x {found['n_ctx']} tokens a chip, "
-              f"{found['dtype']}, {found['compiler']}{settings}",
-              f"arithmetic at the peak {1e3 * seconds['ideal']:8.1f} ms",
-              f"by roofline            {1e3 * seconds['roofline']:8.1f} ms, MFU {mfu['roofline']:.1%}"]
+    result = [
+        f'{found["topology"]}, {found["microbatches"]} x {found["rows"]} x {found["n_ctx"]} '
+        'tokens a chip, '
+        f'{found["dtype"]}, {found["compiler"]}{settings}',
+        f'arithmetic at the peak {1e3 * seconds["ideal"]:8.1f} ms',
+        f'by roofline            {1e3 * seconds["roofline"]:8.1f} ms, MFU {mfu["roofline"]:.1%}',
+    ]
     if seconds['compiler']:
-        result.append(f"by the compiler        {1e3 * seconds['compiler']:8.1f} ms, MFU {mfu['compiler']:.1%}")
-    result += [f'memory traffic         {total_bytes / 1e9:8.1f} GB, outside matrix products '
-               f"{(total_bytes - found['bytes'].get('product', 0)) / 1e9:.1f} GB; {found['launches']:,} kernels",
-               f"memory a chip          {found['memory'] / 2**30:8.2f} GiB of {chip.memory / 2**30:.1f}"]
-    if 'exchange' in found:
-        least, most = found['exchange']['least'], found['exchange']['most']
         result.append(
-            f"between chips          {1e3 * least['transfers']:8.1f} to {1e3 * most['transfers']:.1f} ms, of which "
-            f"exposed {1e3 * least['exposed']:.1f} to {1e3 * most['exposed']:.1f} ms, not in the times above; "
-            f"{least['asynchronous']} asynchronous, {least['synchronous']} synchronous")
-    cells = [(name, *_figures(row, 1)) for name, row in
-             sorted(found['parts'].items(), key=lambda part: -max(part[1]['roofline'], part[1]['compiler']))]
+            f'by the compiler        {1e3 * seconds["compiler"]:8.1f} ms, MFU {mfu["compiler"]:.1%}'
+        )
+    result += [
+        f'memory traffic         {total_bytes / 1e9:8.1f} GB, outside matrix products '
+        f'{(total_bytes - found["bytes"].get("product", 0)) / 1e9:.1f} GB; '
+        f'{found["launches"]:,} kernels',
+        f'memory a chip          {found["memory"] / 2**30:8.2f} GiB of {chip.memory / 2**30:.1f}',
+    ]
+    if 'exchange' in found:
+        least = found['exchange']['least']
+        most = found['exchange']['most']
+        result.append(
+            f'between chips          {1e3 * least["transfers"]:8.1f} to '
+            f'{1e3 * most["transfers"]:.1f} ms, of which '
+            f'exposed {1e3 * least["exposed"]:.1f} to {1e3 * most["exposed"]:.1f} ms, not in the '
+            'times above; '
+            f'{least["asynchronous"]} asynchronous, {least["synchronous"]} synchronous'
+        )
+    cells = [
+        (name, *_figures(row, 1))
+        for name, row in sorted(
+            found['parts'].items(), key=lambda part: -max(part[1]['roofline'], part[1]['compiler'])
+        )
+    ]
     result += ['', *table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells)]
-    cells = [(row['name'].replace('jit(step)/', '').replace('closed_call/', '')[-60:], row['part'], row['result'][:48],
-              row['times'], *_figures(row, row['times'])) for row in found['kernels'][:top]]
+    cells = [
+        (
+            row['name'].replace('jit(step)/', '').replace('closed_call/', '')[-60:],
+            row['part'],
+            row['result'][:48],
+            row['times'],
+            *_figures(row, row['times']),
+        )
+        for row in found['kernels'][:top]
+    ]
     head = ('kernel', 'part', 'result', 'times', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms')
     return [*result, *table(head, cells)]
 
 
 def _figures(row, times):
-    return (f"{times * row['bytes'] / 1e9:.2f}", f"{times * row['flops'] / 1e12:.3f}",
-            f"{1e3 * times * row['roofline']:.2f}", f"{1e3 * times * row['compiler']:.2f}")
+    return (
+        f'{times * row["bytes"] / 1e9:.2f}',
+        f'{times * row["flops"] / 1e12:.3f}',
+        f'{1e3 * times * row["roofline"]:.2f}',
+        f'{1e3 * times * row["compiler"]:.2f}',
+    )
 
 
 def _define_flags():
     record.define_step_flags()
-    flags.DEFINE_string('topology', 'v5e:1x1', 'The slice: v5e:1x1, v5e:16x16, v5p:2x2x1, h200:1, ...')
-    flags.DEFINE_integer('rows', 16, 'Windows of n_ctx tokens a chip and microbatch, in place of config.batch.size.',
-                         lower_bound=1)
-    flags.DEFINE_list('options', [], "XLA's flags for the compilation: 'xla_gpu_enable_triton_gemm=false,...'.")
+    flags.DEFINE_string(
+        'topology', 'v5e:1x1', 'The slice: v5e:1x1, v5e:16x16, v5p:2x2x1, h200:1, ...'
+    )
+    flags.DEFINE_integer(
+        'rows',
+        16,
+        'Windows of n_ctx tokens a chip and microbatch, in place of config.batch.size.',
+        lower_bound=1,
+    )
+    flags.DEFINE_list(
+        'options', [], "XLA's flags for the compilation: 'xla_gpu_enable_triton_gemm=false,...'."
+    )
     flags.DEFINE_integer('top', 10, 'Kernels to print, the most expensive first.', lower_bound=1)
 
 
@@ -170,7 +267,9 @@ def main() -> None:
     options = {name: {'true': True, 'false': False}.get(value, value) for name, _, value in pairs}
     row = measure(f.config, f.topology, f.rows, f.vocab_size, options)
     print('\n'.join(lines(row, f.top)), flush=True)
-    record.write(f.out, {'config': f.config.to_dict(), 'steps': [row | {'kernels': row['kernels'][:f.top]}]})
+    record.write(
+        f.out, {'config': f.config.to_dict(), 'steps': [row | {'kernels': row['kernels'][: f.top]}]}
+    )
 
 
 if __name__ == '__main__':

@@ -1,12 +1,15 @@
 """The real pretraining step on this machine's devices: tokens a second, MFU, memory, compile time.
 
-python -m experiments.benchmarks.train_step --config=configs/pretrain.py --config.model.dtype=bfloat16 \\
-    --sweep='batch.size=16,32,64;model.kernels=xla,triton' --out=experiments/benchmarks/results/train_step.json
+python -m experiments.benchmarks.train_step --config=configs/pretrain.py \\
+    --config.model.dtype=bfloat16 \\
+    --sweep='batch.size=16,32,64;model.kernels=xla,triton' \\
+    --out=experiments/benchmarks/results/train_step.json
 
-MFU is that of gpt1_jax/parallel/device_peaks.py, n/a on devices whose peak is not known. Tokens are random; the loss
-before and after is printed so that a step that does not learn, or starts elsewhere than at the logarithm of the
-vocabulary, shows.
+MFU is that of gpt1_jax/parallel/device_peaks.py, n/a on devices whose peak is not known. Tokens are
+random; the loss before and after is printed so that a step that does not learn, or starts elsewhere
+than at the logarithm of the vocabulary, shows.
 """
+
 import itertools
 
 import jax
@@ -25,26 +28,38 @@ from gpt1_jax.parallel import device_peaks, sharding, step_cost
 
 
 def grid(sweep: str) -> list[dict[str, str]]:
-    """[{field: text}] of 'batch.size=16,32;model.dtype=float32,bfloat16': every combination. UserError for others."""
+    """[{field: text}] of 'batch.size=16,32;model.dtype=float32,bfloat16': every combination.
+    UserError for others."""
     fields = []
     for part in filter(None, sweep.split(';')):
         name, found, values = part.partition('=')
         if not found or not values:
-            raise UserError(f"--sweep: {part!r} is not FIELD=VALUE,VALUE")
+            raise UserError(f'--sweep: {part!r} is not FIELD=VALUE,VALUE')
         fields.append([(name.strip(), value.strip()) for value in values.split(',')])
     return [dict(each) for each in itertools.product(*fields)]
 
 
 def configs(config: ConfigDict, sweep: str) -> list[tuple[dict, ConfigDict]]:
-    """[({field: value}, the config with them)] of a sweep. UserError for what the config does not take."""
+    """[({field: value}, the config with them)] of a sweep. UserError for what the config does not
+    take."""
     found = [(given, config_file.with_fields(config, given)) for given in grid(sweep)]
-    return [({field: rules.flatten(changed)[field] for field in given}, changed) for given, changed in found]
+    return [
+        ({field: rules.flatten(changed)[field] for field in given}, changed)
+        for given, changed in found
+    ]
 
 
-def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int,
-            devices: list[jax.Device] | None = None) -> dict:
-    """Time the config's step on these devices, by default all of this machine: {'device', 'tokens_per_s', 'lowest',
-    'highest', 'flops_per_token', 'mfu' or None, 'bytes' or None, **timing.measure}."""
+def measure(
+    config: ConfigDict,
+    vocab_size: int,
+    warmup: int,
+    windows: int,
+    steps: int,
+    devices: list[jax.Device] | None = None,
+) -> dict:
+    """Time the config's step on these devices, by default all of this machine: {'device',
+    'tokens_per_s', 'lowest', 'highest', 'flops_per_token', 'mfu' or None, 'bytes' or None,
+    **timing.measure}."""
     rules.validate(config, pretrain.RULES)
     model = check.backbone_of(config, vocab_size)
     mesh = sharding.make_mesh(**config.mesh, devices=devices)
@@ -53,7 +68,9 @@ def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, step
     # Without warm-up, so that the loss falls from the first step.
     hyper = pretrain.hyperparameters(config, 10**6) | {'warmup': np.float32(0)}
     state = program.init(np.uint32(config.seed))
-    tokens = np.random.default_rng(0).integers(0, vocab_size, (config.batch.size, model.config.n_ctx + 1), np.int32)
+    tokens = np.random.default_rng(0).integers(
+        0, vocab_size, (config.batch.size, model.config.n_ctx + 1), np.int32
+    )
     batch = program.place(lambda rows: {'tokens': tokens[rows]}, config.batch.size)
 
     def run(n):
@@ -61,25 +78,37 @@ def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, step
         for _ in range(n):
             state, metrics = program.step(state, batch, hyper)
         return float(metrics['loss'])
+
     found = timing.measure(run, warmup, windows, steps)
     device = mesh.devices.flat[0]
     tokens_per_step = config.batch.size * model.config.n_ctx
     median, low, high = timing.throughput(found['step_seconds'], tokens_per_step)
     peak = device_peaks.peak(device.device_kind)
     flops = step_cost.flops_per_token(state.params, model.config.n_ctx)
-    return {'device': f'{mesh.size} x {device.device_kind}', 'tokens_per_s': median, 'lowest': low, 'highest': high,
-            'flops_per_token': flops, 'mfu': peak and flops * median / (peak * mesh.size),
-            'bytes': (device.memory_stats() or {}).get('peak_bytes_in_use'), **found}
+    return {
+        'device': f'{mesh.size} x {device.device_kind}',
+        'tokens_per_s': median,
+        'lowest': low,
+        'highest': high,
+        'flops_per_token': flops,
+        'mfu': peak and flops * median / (peak * mesh.size),
+        'bytes': (device.memory_stats() or {}).get('peak_bytes_in_use'),
+        **found,
+    }
 
 
 def line(row: dict) -> tuple[str, ...]:
     """The row's cells in the table that is printed."""
     if 'error' in row:
         return row['error'], *[''] * 5
-    return (f"{row['tokens_per_s']:,.0f}", f"{row['lowest']:,.0f} to {row['highest']:,.0f}",
-            'n/a' if row['mfu'] is None else f"{100 * row['mfu']:.1f}%",
-            'n/a' if row['bytes'] is None else f"{row['bytes'] / 2**30:.2f}", f"{row['first_seconds']:.1f}",
-            f"{row['losses'][0]:.2f} to {row['losses'][-1]:.2f}")
+    return (
+        f'{row["tokens_per_s"]:,.0f}',
+        f'{row["lowest"]:,.0f} to {row["highest"]:,.0f}',
+        'n/a' if row['mfu'] is None else f'{100 * row["mfu"]:.1f}%',
+        'n/a' if row['bytes'] is None else f'{row["bytes"] / 2**30:.2f}',
+        f'{row["first_seconds"]:.1f}',
+        f'{row["losses"][0]:.2f} to {row["losses"][-1]:.2f}',
+    )
 
 
 def define_size_flags() -> None:
@@ -92,19 +121,26 @@ def define_size_flags() -> None:
 
 def _define_flags():
     define_size_flags()
-    flags.DEFINE_string('sweep', '', "Fields to vary, every combination: 'batch.size=16,32;model.kernels=xla,triton'.")
+    flags.DEFINE_string(
+        'sweep',
+        '',
+        "Fields to vary, every combination: 'batch.size=16,32;model.kernels=xla,triton'.",
+    )
 
 
 def main() -> None:
     f = flags.FLAGS
-    rows, cells = [], []
+    rows = []
+    cells = []
     for changes, config in configs(f.config, f.sweep):
         name = ', '.join(f'{field}={value}' for field, value in changes.items()) or 'as configured'
         try:
             # A process of its own: a device's peak of memory is never reset.
             row = timing.alone(measure, config, f.vocab_size, f.warmup, f.windows, f.steps)
         except Exception as error:  # of its process, the device or the sizes: the others continue
-            full = isinstance(error, jax.errors.JaxRuntimeError) and 'RESOURCE_EXHAUSTED' in str(error)
+            full = isinstance(error, jax.errors.JaxRuntimeError) and 'RESOURCE_EXHAUSTED' in str(
+                error
+            )
             if not (full or f.sweep):
                 raise
             row = {'error': 'out of memory' if full else runner.one_line(error)}
@@ -113,9 +149,16 @@ def main() -> None:
         print(*cells[-1], sep='  ', flush=True)
     if all('error' in row for row in rows):
         raise UserError('; '.join(f'{name}: {error}' for name, error, *_ in cells))
-    print('\n'.join(table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)))
-    record.write(f.out, {'config': f.config.to_dict(), 'rows': rows},
-                 next((row['device'] for row in rows if 'device' in row), None))
+    print(
+        '\n'.join(
+            table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)
+        )
+    )
+    record.write(
+        f.out,
+        {'config': f.config.to_dict(), 'rows': rows},
+        next((row['device'] for row in rows if 'device' in row), None),
+    )
 
 
 if __name__ == '__main__':

@@ -1,11 +1,14 @@
-"""Compile the real pretraining step for a slice that you do not have, and see whether it fits and what it exchanges.
+"""Compile the real pretraining step for a slice that you do not have, and see whether it fits and
+what it exchanges.
 
 python -m experiments.compile.check --topology=v5e:16x16 --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 --config.batch.size=4096 --config.mesh.fsdp=16
 
-Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for GPUs (h200:1 to h200:8), none of the
-hardware. A step that does not fit ends in one line that says what to change, and exit status 1.
+Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for GPUs (h200:1 to
+h200:8), none of the hardware. A step that does not fit ends in one line that says what to change,
+and exit status 1.
 """
+
 import os
 import pathlib
 import re
@@ -26,33 +29,50 @@ from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
 from gpt1_jax.runs import provenance, results
 
-COLUMNS = ('compile, s', 'memory a chip, GiB', 'collectives', 'sent a chip', 'gathers of the token table',
-           'transfers of logits', 'TFLOP a step')  # of what the compiler found
+COLUMNS = (
+    'compile, s',
+    'memory a chip, GiB',
+    'collectives',
+    'sent a chip',
+    'gathers of the token table',
+    'transfers of logits',
+    'TFLOP a step',
+)  # of what the compiler found
 
 
 class Step(NamedTuple):
     """A compiled pretraining step.
 
-    text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments', 'output', 'aliased',
-    'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the output that takes the arguments' place.
+    text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments',
+    'output', 'aliased',
+    'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the output that takes the
+    arguments' place.
     """
+
     program: Any  # loop.Program
     text: str
     seconds: tuple[float, float]
     memory: dict[str, int]
 
 
-def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh,
-                 options: Mapping[str, bool | str] | None = None) -> Step:
-    """Compile the step of pretrain.run for a config, backbone and mesh, which may be of devices that are not there.
+def compile_step(
+    config: ConfigDict,
+    model: Any,
+    mesh: jax.sharding.Mesh,
+    options: Mapping[str, bool | str] | None = None,
+) -> Step:
+    """Compile the step of pretrain.run for a config, backbone and mesh, which may be of devices
+    that are not there.
 
-    options: XLA's flags without their dashes, for this compilation alone. UserError where the batch or a parameter
-    cannot be divided over the mesh; the compiler's own error as it is.
+    options: XLA's flags without their dashes, for this compilation alone. UserError where the batch
+    or a parameter cannot be divided over the mesh; the compiler's own error as it is.
     """
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     program = pretrain.make_program(config, model, mesh)
     shape = (config.batch.size, model.config.n_ctx + 1)
-    batch = {'tokens': jax.ShapeDtypeStruct(shape, jnp.int32, sharding=sharding.batch_sharding(mesh))}
+    batch = {
+        'tokens': jax.ShapeDtypeStruct(shape, jnp.int32, sharding=sharding.batch_sharding(mesh))
+    }
     hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
     platform = {'gpu': 'cuda'}.get(mesh.devices.flat[0].platform, mesh.devices.flat[0].platform)
     began = time.perf_counter()
@@ -61,9 +81,13 @@ def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh,
     compiled = lowered.compile(compiler_options=dict(options) if options else None)
     done = time.perf_counter()
     found = compiled.memory_analysis()
-    memory = {'arguments': found.argument_size_in_bytes, 'output': found.output_size_in_bytes,
-              'aliased': found.alias_size_in_bytes, 'temporaries': found.temp_size_in_bytes,
-              'code': found.generated_code_size_in_bytes}
+    memory = {
+        'arguments': found.argument_size_in_bytes,
+        'output': found.output_size_in_bytes,
+        'aliased': found.alias_size_in_bytes,
+        'temporaries': found.temp_size_in_bytes,
+        'code': found.generated_code_size_in_bytes,
+    }
     memory['in all'] = sum(memory.values()) - 2 * memory['aliased']
     return Step(program, compiled.as_text(), (traced - began, done - traced), memory)
 
@@ -72,31 +96,57 @@ def check(config: ConfigDict, topology: str, vocab_size: int) -> dict:
     """Compile the config's step for a slice; returns a row of rows.jsonl."""
     rules.validate(config, pretrain.RULES)
     chip, shape = chips.parse(topology)
-    model, mesh = backbone_of(config, vocab_size), mesh_of(config, topology)
+    model = backbone_of(config, vocab_size)
+    mesh = mesh_of(config, topology)
     step = fitting_step(config, topology, model, mesh)
-    return {'topology': topology, 'chip': chip.name, 'shape': list(shape), 'devices': mesh.size,
-            'mesh': dict(mesh.shape), 'batch': config.batch.size, 'microbatches': config.batch.microbatches,
-            'n_ctx': config.model.n_ctx, 'dtype': config.model.dtype, 'remat': config.model.remat,
-            'vocab_size': vocab_size, 'jax': jax.__version__, 'compiler': chips.compiler(chip),
-            'code': provenance.code_digest(), 'cores': os.cpu_count()} | measure(step, config, model, mesh.size)
+    return {
+        'topology': topology,
+        'chip': chip.name,
+        'shape': list(shape),
+        'devices': mesh.size,
+        'mesh': dict(mesh.shape),
+        'batch': config.batch.size,
+        'microbatches': config.batch.microbatches,
+        'n_ctx': config.model.n_ctx,
+        'dtype': config.model.dtype,
+        'remat': config.model.remat,
+        'vocab_size': vocab_size,
+        'jax': jax.__version__,
+        'compiler': chips.compiler(chip),
+        'code': provenance.code_digest(),
+        'cores': os.cpu_count(),
+    } | measure(step, config, model, mesh.size)
 
 
-def fitting_step(config: ConfigDict, topology: str, model: Any, mesh: jax.sharding.Mesh,
-                 options: Mapping[str, bool | str] | None = None) -> Step:
-    """As `compile_step`, for a mesh on the chips of a slice. UserError where a chip has less memory than needed."""
+def fitting_step(
+    config: ConfigDict,
+    topology: str,
+    model: Any,
+    mesh: jax.sharding.Mesh,
+    options: Mapping[str, bool | str] | None = None,
+) -> Step:
+    """As `compile_step`, for a mesh on the chips of a slice. UserError where a chip has less memory
+    than needed."""
     try:
         step = compile_step(config, model, mesh, options)
-        held, memory = step.memory['in all'], chips.parse(topology)[0].memory
+        held = step.memory['in all']
+        memory = chips.parse(topology)[0].memory
         if held <= memory:
             return step
-        needed = f'{held / 2**30:.2f} GiB of {memory / 2**30:.2f} GiB'  # the compiler for GPUs does not mind
+        # The compiler for GPUs does not mind
+        needed = f'{held / 2**30:.2f} GiB of {memory / 2**30:.2f} GiB'
     except jax.errors.JaxRuntimeError as error:
         if 'RESOURCE_EXHAUSTED' not in str(error):
             raise
-        sizes = re.findall(r'\b([\d.]+)([MGT])\b', str(error))  # needed and available, in one wording or another
+        # Needed and available, in one wording or another
+        sizes = re.findall(r'\b([\d.]+)([MGT])\b', str(error))
         needed = ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2])
-    raise UserError(f"{topology}: out of memory, {needed or 'size unknown'} a chip: try a larger --config.mesh.fsdp, "
-                    '--config.model.remat=True, more --config.batch.microbatches, a smaller batch or more chips')
+    raise UserError(
+        f'{topology}: out of memory, {needed or "size unknown"} a chip: try a larger '
+        '--config.mesh.fsdp, '
+        '--config.model.remat=True, more --config.batch.microbatches, a smaller batch '
+        'or more chips'
+    )
 
 
 def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
@@ -106,33 +156,56 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
     moved = hlo.collectives(step.text, devices)
     rows, width = params['embed']['tokens'].shape
     per_token = step_cost.flops_per_token(params, c.n_ctx)
-    return {'trace_seconds': round(step.seconds[0], 1), 'compile_seconds': round(step.seconds[1], 1),
-            'memory': step.memory, 'parameters': sum(x.size for x in jax.tree.leaves(params)),
-            'flops_per_token': per_token, 'flops_per_step': per_token * config.batch.size * c.n_ctx,
-            'collectives': hlo.summary(moved), 'trips_known': all(one.known for one in moved),
-            'table_gathers': hlo.table_gathers(moved, rows, width),
-            'logit_transfers': hlo.logit_transfers(moved, rows, width)}
+    return {
+        'trace_seconds': round(step.seconds[0], 1),
+        'compile_seconds': round(step.seconds[1], 1),
+        'memory': step.memory,
+        'parameters': sum(x.size for x in jax.tree.leaves(params)),
+        'flops_per_token': per_token,
+        'flops_per_step': per_token * config.batch.size * c.n_ctx,
+        'collectives': hlo.summary(moved),
+        'trips_known': all(one.known for one in moved),
+        'table_gathers': hlo.table_gathers(moved, rows, width),
+        'logit_transfers': hlo.logit_transfers(moved, rows, width),
+    }
 
 
 def cells(row: dict) -> list[str]:
     """What the compiler found, by COLUMNS."""
-    kinds = '; '.join(f"{one['count']} {kind}, {_megabytes(one['sent'])}" for kind, one in row['collectives'].items())
+    kinds = '; '.join(
+        f'{one["count"]} {kind}, {_megabytes(one["sent"])}'
+        for kind, one in row['collectives'].items()
+    )
     sent = sum(one['sent'] for one in row['collectives'].values())
-    return [f"{row['compile_seconds']:.0f}", f"{row['memory']['in all'] / 2**30:.1f} of "
-            f"{chips.CHIPS[row['chip']].memory / 2**30:.0f}", kinds or 'none',
-            _megabytes(sent), _counts(row['table_gathers'], ' in '), _counts(row['logit_transfers'], ' '),
-            f"{row['flops_per_step'] / 1e12:,.1f}"]
+    return [
+        f'{row["compile_seconds"]:.0f}',
+        f'{row["memory"]["in all"] / 2**30:.1f} of {chips.CHIPS[row["chip"]].memory / 2**30:.0f}',
+        kinds or 'none',
+        _megabytes(sent),
+        _counts(row['table_gathers'], ' in '),
+        _counts(row['logit_transfers'], ' '),
+        f'{row["flops_per_step"] / 1e12:,.1f}',
+    ]
 
 
 def lines(row: dict) -> list[str]:
     """What the check prints of a row."""
     mesh = ' x '.join(f'{name}={size}' for name, size in row['mesh'].items())
-    return [f"{row['topology']}: {row['devices']} chip(s), mesh {mesh}; {row['batch']:,} x {row['n_ctx']} tokens in "
-            f"{row['microbatches']} microbatch(es), {row['dtype']}{', remat' if row['remat'] else ''}, "
-            f"{row['parameters']:,} parameters; jax {row['jax']}, {row['compiler']}",
-            *map(': '.join, zip(COLUMNS, cells(row))),
-            'of the memory, MiB: ' + ', '.join(f'{name} {n / 2**20:,.1f}' for name, n in row['memory'].items()),
-            *([] if row['trips_known'] else ['collectives in loops of unknown length are counted once'])]
+    return [
+        f'{row["topology"]}: {row["devices"]} chip(s), mesh {mesh}; {row["batch"]:,} x '
+        f'{row["n_ctx"]} tokens in '
+        f'{row["microbatches"]} microbatch(es), '
+        f'{row["dtype"]}{", remat" if row["remat"] else ""}, '
+        f'{row["parameters"]:,} parameters; jax {row["jax"]}, {row["compiler"]}',
+        *map(': '.join, zip(COLUMNS, cells(row))),
+        'of the memory, MiB: '
+        + ', '.join(f'{name} {n / 2**20:,.1f}' for name, n in row['memory'].items()),
+        *(
+            []
+            if row['trips_known']
+            else ['collectives in loops of unknown length are counted once']
+        ),
+    ]
 
 
 def _megabytes(size):
@@ -156,9 +229,15 @@ def mesh_of(config: ConfigDict, topology: str) -> jax.sharding.Mesh:
 
 def _define_flags():
     config_file.define('pretrain', 'What to compile; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, two of them as 2*v5e:16x16, h200:8', required=True)
-    flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
-    flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.')
+    flags.DEFINE_string(
+        'topology', None, 'The slice: v5e:16x16, two of them as 2*v5e:16x16, h200:8', required=True
+    )
+    flags.DEFINE_integer(
+        'vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1
+    )
+    flags.DEFINE_string(
+        'json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.'
+    )
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
 """Accelerators that a step can be compiled for without having one: `v5e:16x16` or `h200:8`.
 
-Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's datasheets. Peaks are
-those of gpt1_jax/parallel/device_peaks.py.
+Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's
+datasheets. Peaks are those of gpt1_jax/parallel/device_peaks.py.
 """
+
 import contextlib
 import dataclasses
 import importlib.metadata
@@ -18,8 +19,10 @@ from gpt1_jax.parallel import device_peaks
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """capability: of CUDA. cores: multiprocessors. fpus: float32 units of each. threads: that one runs at a time.
+    """capability: of CUDA. cores: multiprocessors. fpus: float32 units of each. threads: that one
+    runs at a time.
     shared: bytes of shared memory that a program may ask for. l2, memory: bytes. clock: GHz."""
+
     capability: tuple[int, int]
     cores: int
     fpus: int
@@ -34,11 +37,15 @@ class Gpu:
 class Chip:
     """One kind of chip.
 
-    kind: jax's device_kind. memory: bytes. bandwidth: of memory, bytes/s. clock: of a TPU's cores, cycles/s: the peak
-    divided by what its matrix units do in a cycle; 0 for GPUs. axes: of the torus that a slice is. rate: bytes/s that a
-    chip sends over all its links at once: half of what the makers give, who add up both directions. pod: chips in the
-    largest slice. wrap: an axis is closed to a ring from this length on (where it is a multiple of it).
+    kind: jax's device_kind. memory: bytes. bandwidth: of memory, bytes/s. clock: of a TPU's cores,
+    cycles/s: the peak divided by what its matrix units do in a cycle; 0 for GPUs. axes: of the
+    torus that a slice is. rate: bytes/s that a
+    chip sends over all its links at once: half of what the makers give, who add up both directions.
+    pod: chips in the
+    largest slice. wrap: an axis is closed to a ring from this length on (where it is a multiple of
+    it).
     """
+
     name: str
     kind: str
     memory: float
@@ -56,43 +63,109 @@ class Chip:
         return device_peaks.peak(self.kind)
 
 
-CHIPS = {chip.name: chip for chip in (
-    # v4's page gives 1.1 PB/s of all-reduce for 4,096 chips: 6 links of 45 GB/s, as its successors' 4 x 50, 6 x 100
-    # and 4 x 100 GB/s, which are half of the 400, 1,200 and 800 GB/s of both directions.
-    Chip('v4', 'TPU v4', 32 * 2**30, 1228e9, 1.05e9, 3, 270e9, 4096, 4),
-    Chip('v5e', 'TPU v5 lite', 16 * 2**30, 819e9, 1.5e9, 2, 200e9, 256, 16),
-    Chip('v5p', 'TPU v5', 95 * 2**30, 2765e9, 1.75e9, 3, 600e9, 6144, 4),
-    Chip('v6e', 'TPU v6 lite', 32 * 2**30, 1640e9, 1.75e9, 2, 400e9, 256, 16),
-    Chip('h200', 'NVIDIA H200', 141e9, 4.8e12, 0, 1, 450e9, 8,
-         gpu=Gpu((9, 0), 132, 128, 2048, 232448, 60 * 2**20, 150754820096, 1.98)),
-    Chip('h100', 'NVIDIA H100 80GB HBM3', 80e9, 3.35e12, 0, 1, 450e9, 8,
-         gpu=Gpu((9, 0), 132, 128, 2048, 232448, 50 * 2**20, 85 * 10**9, 1.98)),
-    Chip('a100', 'NVIDIA A100-SXM4-80GB', 80e9, 2.039e12, 0, 1, 300e9, 8,
-         gpu=Gpu((8, 0), 108, 64, 2048, 166912, 40 * 2**20, 85 * 10**9, 1.41)),
-    Chip('b200', 'NVIDIA B200', 180e9, 8e12, 0, 1, 900e9, 8,
-         gpu=Gpu((10, 0), 148, 128, 2048, 232448, 126 * 2**20, 192 * 10**9, 1.965)),
-    Chip('rtx4090', 'NVIDIA GeForce RTX 4090', 24e9, 1.008e12, 0, 1, 32e9, 8,
-         gpu=Gpu((8, 9), 128, 128, 1536, 101376, 72 * 2**20, 25 * 10**9, 2.52)),
-    Chip('rtx5090', 'NVIDIA GeForce RTX 5090', 32e9, 1.792e12, 0, 1, 64e9, 8,
-         gpu=Gpu((12, 0), 170, 128, 1536, 101376, 96 * 2**20, 34 * 10**9, 2.41)),
-)}
+CHIPS = {
+    chip.name: chip
+    for chip in (
+        # v4's page gives 1.1 PB/s of all-reduce for 4,096 chips: 6 links of 45 GB/s, as its
+        # successors' 4 x 50, 6 x 100 and 4 x 100 GB/s, which are half of the 400, 1,200 and 800
+        # GB/s of both directions.
+        Chip('v4', 'TPU v4', 32 * 2**30, 1228e9, 1.05e9, 3, 270e9, 4096, 4),
+        Chip('v5e', 'TPU v5 lite', 16 * 2**30, 819e9, 1.5e9, 2, 200e9, 256, 16),
+        Chip('v5p', 'TPU v5', 95 * 2**30, 2765e9, 1.75e9, 3, 600e9, 6144, 4),
+        Chip('v6e', 'TPU v6 lite', 32 * 2**30, 1640e9, 1.75e9, 2, 400e9, 256, 16),
+        Chip(
+            'h200',
+            'NVIDIA H200',
+            141e9,
+            4.8e12,
+            0,
+            1,
+            450e9,
+            8,
+            gpu=Gpu((9, 0), 132, 128, 2048, 232448, 60 * 2**20, 150754820096, 1.98),
+        ),
+        Chip(
+            'h100',
+            'NVIDIA H100 80GB HBM3',
+            80e9,
+            3.35e12,
+            0,
+            1,
+            450e9,
+            8,
+            gpu=Gpu((9, 0), 132, 128, 2048, 232448, 50 * 2**20, 85 * 10**9, 1.98),
+        ),
+        Chip(
+            'a100',
+            'NVIDIA A100-SXM4-80GB',
+            80e9,
+            2.039e12,
+            0,
+            1,
+            300e9,
+            8,
+            gpu=Gpu((8, 0), 108, 64, 2048, 166912, 40 * 2**20, 85 * 10**9, 1.41),
+        ),
+        Chip(
+            'b200',
+            'NVIDIA B200',
+            180e9,
+            8e12,
+            0,
+            1,
+            900e9,
+            8,
+            gpu=Gpu((10, 0), 148, 128, 2048, 232448, 126 * 2**20, 192 * 10**9, 1.965),
+        ),
+        Chip(
+            'rtx4090',
+            'NVIDIA GeForce RTX 4090',
+            24e9,
+            1.008e12,
+            0,
+            1,
+            32e9,
+            8,
+            gpu=Gpu((8, 9), 128, 128, 1536, 101376, 72 * 2**20, 25 * 10**9, 2.52),
+        ),
+        Chip(
+            'rtx5090',
+            'NVIDIA GeForce RTX 5090',
+            32e9,
+            1.792e12,
+            0,
+            1,
+            64e9,
+            8,
+            gpu=Gpu((12, 0), 170, 128, 1536, 101376, 96 * 2**20, 34 * 10**9, 2.41),
+        ),
+    )
+}
 
 
 def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
-    """'v5e:16x16' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for what is no slice.
+    """'v5e:16x16' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for what is no
+    slice.
 
     '2*v5e:16x16', two slices of TPUs on a slower network (multislice), gives the same as one.
     """
     written = re.fullmatch(r'(?:[1-9]\d*\*)?(\w+):(\d+(?:x\d+)*)', name)
     chip = CHIPS.get(written[1]) if written else None
     if chip is None or chip.gpu and '*' in name:
-        raise UserError(f'topology {name!r}: written like v5e:16x16 or h200:8, with one of {", ".join(CHIPS)}')
+        raise UserError(
+            f'topology {name!r}: written like v5e:16x16 or h200:8, with one of {", ".join(CHIPS)}'
+        )
     shape = tuple(map(int, written[2].split('x')))
     if len(shape) != chip.axes or min(shape) < 1:
-        raise UserError(f'topology {name!r}: a slice of {chip.name} has {chip.axes} dimension(s) of at least 1')
+        raise UserError(
+            f'topology {name!r}: a slice of {chip.name} has {chip.axes} dimension(s) of at least 1'
+        )
     if math.prod(shape) > chip.pod:
-        raise UserError(f'topology {name!r}: {math.prod(shape):,} chips, the largest slice of {chip.name} has '
-                        f'{chip.pod:,}')
+        raise UserError(
+            f'topology {name!r}: {math.prod(shape):,} chips, the largest slice of '
+            f'{chip.name} has '
+            f'{chip.pod:,}'
+        )
     return chip, shape
 
 
@@ -104,13 +177,20 @@ def devices(name: str) -> list:
     chip, shape = parse(name)
     compiler(chip)
     if chip.gpu:
-        how = {'platform': 'cuda', 'topology': f'1x1x{shape[0]}', 'target_config': description(chip)}
+        how = {
+            'platform': 'cuda',
+            'topology': f'1x1x{shape[0]}',
+            'target_config': description(chip),
+        }
     else:
-        os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')  # elsewhere libtpu asks the cloud which machine it is on
+        # Elsewhere libtpu asks the cloud which machine it is on
+        os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')
         os.environ.setdefault('TPU_WORKER_HOSTNAMES', 'localhost')
-        os.environ.setdefault('TPU_ACCELERATOR_TYPE', 'v5litepod-1')  # of this machine, not of the slice
-        os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # no chip is touched, so there is nothing to lock
-        how = {'platform': 'tpu', 'topology_name': f"{chip.name}:{'x'.join(map(str, shape))}"}
+        # Of this machine, not of the slice
+        os.environ.setdefault('TPU_ACCELERATOR_TYPE', 'v5litepod-1')
+        # No chip is touched, so there is nothing to lock
+        os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')
+        how = {'platform': 'tpu', 'topology_name': f'{chip.name}:{"x".join(map(str, shape))}'}
         if chip.name == 'v4':
             how['chip_config_name'] = 'megacore'  # two cores as one device, as at run time
         if '*' in name:
@@ -124,18 +204,22 @@ def devices(name: str) -> list:
 
 
 def compiler(chip: Chip) -> str:
-    """The installed compiler for a chip, with its version: 'libtpu 0.0.42'. UserError without one."""
+    """The installed compiler for a chip, with its version: 'libtpu 0.0.42'. UserError without
+    one."""
     for name in ('jax-cuda13-plugin', 'jax-cuda12-plugin') if chip.gpu else ('libtpu',):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return f'{name} {importlib.metadata.version(name)}'
-    raise UserError(f"{chip.name}: its compiler is not installed: pip install 'jax[{'cuda13' if chip.gpu else 'tpu'}]'")
+    raise UserError(
+        f'{chip.name}: its compiler is not installed: pip install '
+        f"'jax[{'cuda13' if chip.gpu else 'tpu'}]'"
+    )
 
 
 def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:
     """(links that every chip of a slice has to neighbours, links of a chip in a whole torus).
 
-    An axis of length 2 has one, a longer one two where it is closed to a ring; where it is not, the chips at its ends
-    have one. NVLink through switches counts as one link, always whole.
+    An axis of length 2 has one, a longer one two where it is closed to a ring; where it is not, the
+    chips at its ends have one. NVLink through switches counts as one link, always whole.
     """
     if not chip.wrap:
         return 1, 1
@@ -143,8 +227,9 @@ def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def link_seconds(chip: Chip, shape: tuple[int, ...], sent: float) -> tuple[float, float]:
-    """(least, most) seconds in which each chip of a slice sends so many bytes: over all its links at once, and over
-    those of one axis of the torus, both ways round a ring or one way along an open axis."""
+    """(least, most) seconds in which each chip of a slice sends so many bytes: over all its links
+    at once, and over those of one axis of the torus, both ways round a ring or one way along an
+    open axis."""
     in_use, whole = links(chip, shape)
     if not in_use:
         return 0.0, 0.0
@@ -153,7 +238,8 @@ def link_seconds(chip: Chip, shape: tuple[int, ...], sent: float) -> tuple[float
 
 
 def description(chip: Chip) -> str:
-    """The `target_config` of jax.experimental.topologies for a GPU: CUDA's device properties, as XLA wants them."""
+    """The `target_config` of jax.experimental.topologies for a GPU: CUDA's device properties, as
+    XLA wants them."""
     gpu = chip.gpu
     major, minor = gpu.capability
     return f"""

@@ -1,4 +1,6 @@
-"""What a compiled step sends between devices, read from the text of its HLO module (`compiled.as_text()`)."""
+"""What a compiled step sends between devices, read from the text of its HLO module
+(`compiled.as_text()`)."""
+
 import collections
 import dataclasses
 import math
@@ -7,20 +9,31 @@ from collections.abc import Callable, Mapping, Sequence
 
 from experiments.compile import hlo_text
 
-KINDS = ('all-gather', 'all-reduce', 'reduce-scatter', 'all-to-all', 'ragged-all-to-all', 'collective-permute',
-         'collective-broadcast')
-# The compiler for TPUs spreads an asynchronous collective over several fusions, all with its channel. The first and the
-# last are called so; channels alone do not tell, because the layers of an unrolled stack have the same ones.
-FIRST, LAST = 'async-collective-start', 'async-collective-done'
+KINDS = (
+    'all-gather',
+    'all-reduce',
+    'reduce-scatter',
+    'all-to-all',
+    'ragged-all-to-all',
+    'collective-permute',
+    'collective-broadcast',
+)
+# The compiler for TPUs spreads an asynchronous collective over several fusions, all with its
+# channel. The first and the last are called so; channels alone do not tell, because the layers of
+# an unrolled stack have the same ones.
+FIRST = 'async-collective-start'
+LAST = 'async-collective-done'
 
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
     """One instruction that moves data between devices.
 
-    kind: one of KINDS. arrays: ((dtype, dims), ...) in full size: the result of a gather, the operand of a reduction.
+    kind: one of KINDS. arrays: ((dtype, dims), ...) in full size: the result of a gather, the
+    operand of a reduction.
     devices: how many take part in a group. times, known: those of its hlo_text.Kernel.
     """
+
     kind: str
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
     devices: int
@@ -37,17 +50,24 @@ class Collective:
         """Bytes that each device sends in one execution, by the ring algorithms."""
         if self.kind in ('collective-permute', 'collective-broadcast'):
             return self.bytes
-        rounds = 2 if self.kind == 'all-reduce' else 1  # an all-reduce is a reduce-scatter and an all-gather
+        # An all-reduce is a reduce-scatter and an all-gather
+        rounds = 2 if self.kind == 'all-reduce' else 1
         return rounds * self.bytes * (self.devices - 1) // self.devices
 
 
 def collectives(text: str, devices: int) -> list[Collective]:
     """The Collectives of an HLO module, from its entry on. devices: of the whole mesh."""
     module = hlo_text.Module(text)
-    found, under_way = [], set()
+    found = []
+    under_way = set()
     for kernel in module.kernels():
-        name, moved = kernel.instruction.name, _of_kernel(module, kernel, devices)
-        found += [one for channel, one in moved.items() if channel not in under_way or name.startswith(FIRST)]
+        name = kernel.instruction.name
+        moved = _of_kernel(module, kernel, devices)
+        found += [
+            one
+            for channel, one in moved.items()
+            if channel not in under_way or name.startswith(FIRST)
+        ]
         if kernel.instruction.opcode == 'fusion':
             under_way |= moved.keys()
         if name.startswith(LAST):
@@ -66,33 +86,44 @@ def _of_kernel(module, kernel, devices):
 
 
 def summary(found: Sequence[Collective]) -> dict[str, dict]:
-    """{kind: {'count', 'bytes', 'sent'}} in a step: executions, bytes of their arrays, bytes that each device sends."""
-    return {kind: {'count': sum(one.times for one in of_kind), 'bytes': sum(one.times * one.bytes for one in of_kind),
-                   'sent': sum(one.times * one.sent for one in of_kind)}
-            for kind in KINDS if (of_kind := [one for one in found if one.kind == kind])}
+    """{kind: {'count', 'bytes', 'sent'}} in a step: executions, bytes of their arrays, bytes that
+    each device sends."""
+    return {
+        kind: {
+            'count': sum(one.times for one in of_kind),
+            'bytes': sum(one.times * one.bytes for one in of_kind),
+            'sent': sum(one.times * one.sent for one in of_kind),
+        }
+        for kind in KINDS
+        if (of_kind := [one for one in found if one.kind == kind])
+    }
 
 
 def table_gathers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
-    """{dtype: times a step} of gathers of the whole [rows, width] token table, transposed or not."""
+    """{dtype: times a step} of gathers of the whole [rows, width] token table, transposed or
+    not."""
     counts = _count(found, lambda dims: sorted(dims) == sorted((rows, width)))
     return {dtype: n for (kind, dtype), n in counts.items() if kind == 'all-gather'}
 
 
 def logit_transfers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
-    """{'kind dtype': times a step} of collectives on logits: on arrays with a dimension of `rows` (the vocabulary) that
-    are not the token table, its gradient, or a device's shard of either.
+    """{'kind dtype': times a step} of collectives on logits: on arrays with a dimension of `rows`
+    (the vocabulary) that are not the token table, its gradient, or a device's shard of either.
 
-    Taken for the table is what has `width`, or a divisor of it, as its other dimension, with the vocabulary first (or
-    last, where the whole width is there).
+    Taken for the table is what has `width`, or a divisor of it, as its other dimension, with the
+    vocabulary first (or last, where the whole width is there).
     """
+
     def is_logits(dims):
         other = math.prod(dims) // rows
         return rows in dims and not (width % other == 0 and (dims[0] == rows or other == width))
+
     return {f'{kind} {dtype}': n for (kind, dtype), n in _count(found, is_logits).items()}
 
 
 def _count(found, accepts):
-    """{(kind, dtype): times a step} of the arrays whose dimensions, without those of 1, are accepted."""
+    """{(kind, dtype): times a step} of the arrays whose dimensions, without those of 1, are
+    accepted."""
     result = collections.Counter()
     for one in found:
         for dtype, dims in one.arrays:
@@ -101,20 +132,24 @@ def _count(found, accepts):
     return result
 
 
-def exposed(text: str, devices: int, seconds: Mapping[str, float], transfer: Callable[[float], float]) -> dict:
-    """{'transfers': seconds of all collectives in a step, 'exposed': seconds that nothing is computed meanwhile,
+def exposed(
+    text: str, devices: int, seconds: Mapping[str, float], transfer: Callable[[float], float]
+) -> dict:
+    """{'transfers': seconds of all collectives in a step, 'exposed': seconds that nothing is
+    computed meanwhile,
     'asynchronous': executions of those that run beside others, 'synchronous': of the rest}.
 
-    An estimate: a transfer takes as long as its bytes at the links' rate, and of transfers under way at the same time
-    one runs after the other.
-    devices: of the mesh. seconds: {instruction: of one execution} of the kernels between them. transfer: bytes that
-    each device sends -> seconds.
+    An estimate: a transfer takes as long as its bytes at the links' rate, and of transfers under
+    way at the same time one runs after the other.
+    devices: of the mesh. seconds: {instruction: of one execution} of the kernels between them.
+    transfer: bytes that each device sends -> seconds.
     """
     module = hlo_text.Module(text)
     total = {'transfers': 0.0, 'exposed': 0.0, 'asynchronous': 0, 'synchronous': 0}
     under_way = {}  # {the instruction or channel that ends it: seconds left}
     for kernel in module.kernels():
-        one, times = kernel.instruction, kernel.times
+        one = kernel.instruction
+        times = kernel.times
         if one.opcode.endswith('-done'):
             total['exposed'] += times * under_way.pop(one.reads[0], 0.0)
             continue
@@ -146,7 +181,7 @@ def _moved(one, devices):
     kind = one.opcode.removesuffix('-start')
     parts = tuple((array.dtype, array.dims) for array in hlo_text.arrays(one.shape))
     if one.opcode.endswith('-start') and kind != 'all-reduce':  # (operands, results, ...)
-        parts = parts[len(one.reads):2 * len(one.reads)]
+        parts = parts[len(one.reads) : 2 * len(one.reads)]
     size = 2 if kind == 'collective-permute' else _group_size(one.attributes, devices)
     if kind == 'reduce-scatter':  # its result is each device's part
         parts = tuple((dtype, (size, *dims)) for dtype, dims in parts)
@@ -158,11 +193,17 @@ def _moved(one, devices):
 
 def _group_size(attributes, devices):
     """Devices in one of the `replica_groups`, in any of the forms that the compilers write."""
-    mesh = re.search(r'replica_groups=mesh\[([^\]]*)\](?:, device_ids=\([^{]*\))? \{([^}]*)\}', attributes)
+    mesh = re.search(
+        r'replica_groups=mesh\[([^\]]*)\](?:, device_ids=\([^{]*\))? '
+        r'\{([^}]*)\}',
+        attributes,
+    )
     if mesh:  # mesh['a'=4,'b'=2] {'a'}, or {'a':(1)2} for a part of an axis
         sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", mesh[1])}
-        return math.prod(int(part) if part else sizes[name]
-                         for name, part in re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2]))
+        return math.prod(
+            int(part) if part else sizes[name]
+            for name, part in re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2])
+        )
     iota = re.search(r'replica_groups=\[\d+,(\d+)\]<=', attributes)
     if iota:  # [groups, size]<=[devices]
         return int(iota[1])

@@ -1,4 +1,6 @@
-"""The text of an HLO module, `compiled.as_text()`: its computations, their instructions, and the arrays of these."""
+"""The text of an HLO module, `compiled.as_text()`: its computations, their instructions, and the
+arrays of these."""
+
 import collections
 import dataclasses
 import functools
@@ -7,17 +9,28 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-_BITS = {'pred': 8, 'bf16': 16, 'token': 0}  # others end in their number of bits, as s32 and f8e4m3fn
+# Others end in their number of bits, as s32 and f8e4m3fn
+_BITS = {'pred': 8, 'bf16': 16, 'token': 0}
 _ARRAY = re.compile(r'\b([a-z]+\d*\w*)\[([\d,]*)\](?:\{([\d,]*)(?::([^}]*))?\})?')
 # Attributes in which an instruction that is not a loop names the computations that it runs.
 CALLS = ('calls', 'to_apply', 'branch_computations', 'true_computation', 'false_computation')
 # Opcodes that neither compute nor move anything.
-NOTHING = ('parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'partition-id', 'replica-id', 'after-all',
-           'opt-barrier')
+NOTHING = (
+    'parameter',
+    'constant',
+    'tuple',
+    'get-tuple-element',
+    'bitcast',
+    'partition-id',
+    'replica-id',
+    'after-all',
+    'opt-barrier',
+)
 
 
 class Array(NamedTuple):
     """bytes: padded to whole tiles. in_hbm: False for those in a memory on the chip."""
+
     dtype: str
     dims: tuple[int, ...]
     bytes: int
@@ -27,6 +40,7 @@ class Array(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Instruction:
     """`NAME = SHAPE OPCODE(OPERANDS)ATTRIBUTES`, each part as text, of a computation."""
+
     computation: str
     name: str
     shape: str
@@ -50,20 +64,29 @@ class Instruction:
         return [] if self.opcode == 'parameter' else re.findall(r'%([\w.\-]+)', self.operands)
 
     def called(self, *roles: str) -> list[str]:
-        """The computations that it runs. roles: attributes that name them, such as `body` or those of CALLS."""
-        found = re.findall(rf'\b(?:{"|".join(roles)})=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', self.attributes)
-        return [name.strip().lstrip('%') for several, one in found for name in (several or one).split(',')]
+        """The computations that it runs. roles: attributes that name them, such as `body` or those
+        of CALLS."""
+        found = re.findall(
+            rf'\b(?:{"|".join(roles)})=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', self.attributes
+        )
+        return [
+            name.strip().lstrip('%')
+            for several, one in found
+            for name in (several or one).split(',')
+        ]
 
 
 def arrays(shape: str) -> list[Array]:
     """The arrays of a shape; of a tuple, nested or not, its elements in order.
 
-    `bf16[16,12,64]{2,1,0:T(8,128)(2,1)S(1)}`: the dimensions, the order in which they lie in memory (the fastest
-    first), and for a TPU the tiles that the last of them are padded to, and the memory space: S(1) is on the chip.
+    `bf16[16,12,64]{2,1,0:T(8,128)(2,1)S(1)}`: the dimensions, the order in which they lie in memory
+    (the fastest first), and for a TPU the tiles that the last of them are padded to, and the memory
+    space: S(1) is on the chip.
     """
     found = []
     for dtype, dims, order, place in _ARRAY.findall(shape):
-        sizes, space = _numbers(dims), re.search(r'S\((\d+)\)', place)
+        sizes = _numbers(dims)
+        space = re.search(r'S\((\d+)\)', place)
         size = nbytes(dtype, _padded(sizes, _numbers(order), place))
         found.append(Array(dtype, sizes, size, space is None or space[1] == '0'))
     return found
@@ -107,24 +130,29 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
 
 
 def _instruction(computation, line):
-    head = re.match(r'\s*(?:ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\(', line)  # a shape has no word before a (
-    place, depth = head.end(), 1
+    # A shape has no word before a (
+    head = re.match(r'\s*(?:ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\(', line)
+    place = head.end()
+    depth = 1
     while depth:  # until the operands' parenthesis is closed
         depth += {'(': 1, ')': -1}.get(line[place], 0)
         place += 1
-    return Instruction(computation, *head.groups(), line[head.end():place - 1], line[place:])
+    return Instruction(computation, *head.groups(), line[head.end() : place - 1], line[place:])
 
 
 class Kernel(NamedTuple):
-    """An instruction outside of a fusion. times: executions in a step, with the loops around it. known: False where one
-    of these loops does not tell how often it runs; it is counted once then."""
+    """An instruction outside of a fusion. times: executions in a step, with the loops around it.
+    known: False where one of these loops does not tell how often it runs; it is counted once
+    then."""
+
     instruction: Instruction
     times: int
     known: bool
 
 
 class Module:
-    """The computations of a compiled step's text: who defines a value, who uses it, and what runs."""
+    """The computations of a compiled step's text: who defines a value, who uses it, and what
+    runs."""
 
     def __init__(self, text: str) -> None:
         self.computations, self.entry = parse(text)
@@ -155,15 +183,22 @@ class Module:
 
     def parameter(self, fusion: Instruction, place: int) -> Instruction:
         """What an operand of a fusion is called in its body."""
-        return next(one for one in self.body(fusion) if (one.opcode, one.operands) == ('parameter', str(place)))
+        return next(
+            one
+            for one in self.body(fusion)
+            if (one.opcode, one.operands) == ('parameter', str(place))
+        )
 
     def parts(self, one: Instruction) -> list[Instruction]:
         """An instruction and, of a fusion, all that it consists of, nested fusions included."""
         inside = self.body(one) if one.opcode == 'fusion' else ()
         return [one, *(part for each in inside for part in self.parts(each))]
 
-    def kernels(self, computation: str | None = None, times: int = 1, known: bool = True) -> Iterator[Kernel]:
-        """The kernels of a computation, by default the entry, and of those that it runs, in the order of the schedule.
+    def kernels(
+        self, computation: str | None = None, times: int = 1, known: bool = True
+    ) -> Iterator[Kernel]:
+        """The kernels of a computation, by default the entry, and of those that it runs, in the
+        order of the schedule.
         """
         for one in self.computations[computation or self.entry]:
             if one.opcode == 'while':
@@ -177,13 +212,20 @@ class Module:
                 yield Kernel(one, times, known)
 
     def _trips(self, loop):
-        """How often a while loop runs: as noted by the compiler, or the only integer constant in its condition; else
-        None."""
+        """How often a while loop runs: as noted by the compiler, or the only integer constant in
+        its condition; else None."""
         known = loop.attribute(r'"known_trip_count":\{"n":"(\d+)"\}')
         if known:
             return int(known)
-        condition = [part for name in loop.called('condition') for one in self.computations[name]
-                     for part in self.parts(one)]
-        bounds = {int(one.operands) for one in condition
-                  if one.opcode == 'constant' and re.match(r'[su]\d+\[\]', one.shape)}
+        condition = [
+            part
+            for name in loop.called('condition')
+            for one in self.computations[name]
+            for part in self.parts(one)
+        ]
+        bounds = {
+            int(one.operands)
+            for one in condition
+            if one.opcode == 'constant' and re.match(r'[su]\d+\[\]', one.shape)
+        }
         return bounds.pop() if len(bounds) == 1 else None

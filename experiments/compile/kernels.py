@@ -1,4 +1,6 @@
-"""The kernels of a compiled step, each with its bytes, arithmetic and the compiler's estimate, from its HLO text."""
+"""The kernels of a compiled step, each with its bytes, arithmetic and the compiler's estimate, from
+its HLO text."""
+
 import dataclasses
 import math
 import re
@@ -12,11 +14,14 @@ SLICES = ('dynamic-slice', 'slice', 'gather')
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """kind: 'product' (a matrix product, with what is fused into it), 'ours' (written in Pallas), 'collective',
-    'prefetch' (TPU: an asynchronous copy between memories) or 'other'. instruction: its name in the HLO text. name:
-    op_name, the path in the Python code. inside: the same of all that is fused into it. result: its shape. bytes: of
-    main memory, read and written by one execution. flops: of its matrix products. cycles: the TPU compiler's estimate,
+    """kind: 'product' (a matrix product, with what is fused into it), 'ours' (written in Pallas),
+    'collective',
+    'prefetch' (TPU: an asynchronous copy between memories) or 'other'. instruction: its name in the
+    HLO text. name: op_name, the path in the Python code. inside: the same of all that is fused into
+    it. result: its shape. bytes: of main memory, read and written by one execution. flops: of its
+    matrix products. cycles: the TPU compiler's estimate,
     0 where it has none. times: executions in a step."""
+
     kind: str
     instruction: str
     name: str
@@ -37,18 +42,30 @@ def kernels(text: str) -> list[Kernel]:
             raise ValueError(f'{one.name}: the compiled text does not tell how often its loop runs')
         if not one.opcode.endswith('-done'):  # counted where it starts
             parts = module.parts(one)
-            found.append(Kernel(
-                kind=_kind(one, parts), instruction=one.name, name=one.label or one.name,
-                inside=' '.join(dict.fromkeys(part.label for part in parts[1:] if part.label)),
-                result=re.sub(r'\{[^}]*\}', '', one.shape), bytes=_moved(module, one),
-                flops=sum(_flops(module, part) for part in parts),
-                cycles=int(one.attribute(r'"estimated_cycles":"(\d+)"') or 0), times=times))
+            found.append(
+                Kernel(
+                    kind=_kind(one, parts),
+                    instruction=one.name,
+                    name=one.label or one.name,
+                    inside=' '.join(dict.fromkeys(part.label for part in parts[1:] if part.label)),
+                    result=re.sub(r'\{[^}]*\}', '', one.shape),
+                    bytes=_moved(module, one),
+                    flops=sum(_flops(module, part) for part in parts),
+                    cycles=int(one.attribute(r'"estimated_cycles":"(\d+)"') or 0),
+                    times=times,
+                )
+            )
     return found
 
 
 def _kind(one, parts):
     target = one.attribute(r'custom_call_target="([^"]*)"') or ''
-    if 'matmul' in target or 'gemm' in target or not target and any(part.opcode in PRODUCTS for part in parts):
+    if (
+        'matmul' in target
+        or 'gemm' in target
+        or not target
+        and any(part.opcode in PRODUCTS for part in parts)
+    ):
         return 'product'
     if 'triton' in target or target == 'tpu_custom_call':
         return 'ours'
@@ -59,28 +76,42 @@ def _kind(one, parts):
 
 # Arithmetic
 
+
 def _flops(module, one):
-    """Floating-point operations of a matrix product, 2 a multiplication and addition; of a call of the GPU's library by
-    its configuration, of a Pallas kernel those that its `cost_estimate` states."""
-    stated = one.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)') if one.opcode == 'custom-call' else None
+    """Floating-point operations of a matrix product, 2 a multiplication and addition; of a call of
+    the GPU's library by its configuration, of a Pallas kernel those that its `cost_estimate`
+    states."""
+    stated = (
+        one.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)')
+        if one.opcode == 'custom-call'
+        else None
+    )
     if stated:
         return int(stated)
     if one.opcode == 'convolution':
         return 2 * _terms(module, one) * math.prod(_dims(one))
-    where = {'dot': r'lhs_contracting_dims=\{([\d,]*)\}', 'custom-call': r'"lhs_contracting_dimensions":\[([^\]]*)\]'}
+    where = {
+        'dot': r'lhs_contracting_dims=\{([\d,]*)\}',
+        'custom-call': r'"lhs_contracting_dimensions":\[([^\]]*)\]',
+    }
     contracted = one.attribute(where[one.opcode]) if one.opcode in where else None
     if contracted is None:
         return 0
     dims = _dims(module.operands(one)[0])
-    return 2 * math.prod(dims[int(i)] for i in re.findall(r'\d+', contracted)) * math.prod(_dims(one))
+    return (
+        2 * math.prod(dims[int(i)] for i in re.findall(r'\d+', contracted)) * math.prod(_dims(one))
+    )
 
 
 def _terms(module, one):
-    """Of each sum of a convolution: the input features, and the taps of the window that are more than a batch dimension
-    (of which one tap is valid) or an outer dimension of the right side (padded in full)."""
+    """Of each sum of a convolution: the input features, and the taps of the window that are more
+    than a batch dimension (of which one tap is valid) or an outer dimension of the right side
+    (padded in full)."""
     labels = re.search(r'dim_labels=([\w?]+)_([\w?]+)->([\w?]+)', one.attributes)
     terms = _dims(module.operands(one)[1])[labels[2].index('i')]
-    fields = dict(field.split('=') for field in (one.attribute(r'window=\{([^}]*)\}') or '').split())
+    fields = dict(
+        field.split('=') for field in (one.attribute(r'window=\{([^}]*)\}') or '').split()
+    )
     sizes = [int(size) for size in fields.get('size', '').split('x') if size]
     dilated = fields['lhs_dilate'].split('x') if 'lhs_dilate' in fields else ['1'] * len(sizes)
     pads = fields['pad'].split('x') if 'pad' in fields else ['0_0'] * len(sizes)
@@ -97,19 +128,21 @@ def _dims(one):
 
 # Memory traffic
 
+
 def _moved(module, one):
     """Bytes of main memory that a kernel reads and writes.
 
-    It reads its operands and writes its result; of an operand that it slices it reads the slices, of a result that it
-    updates in place it writes the update. An estimate: cache hits between a GPU's kernels, and operands that a kernel
-    reads twice, do not show.
+    It reads its operands and writes its result; of an operand that it slices it reads the slices,
+    of a result that it updates in place it writes the update. An estimate: cache hits between a
+    GPU's kernels, and operands that a kernel reads twice, do not show.
     """
     if one.opcode in ('copy-start', 'slice-start'):
-        # (destination, source, context) of a copy, ((source), destination, ...) of a slice: as many bytes are read as
-        # written, each where its side is in main memory.
+        # (destination, source, context) of a copy, ((source), destination, ...) of a slice: as many
+        # bytes are read as written, each where its side is in main memory.
         sides = arrays(one.shape)[:2]
         return min(side.bytes for side in sides) * sum(side.in_hbm for side in sides)
-    operands, result = module.operands(one), hbm_bytes(one.shape)
+    operands = module.operands(one)
+    result = hbm_bytes(one.shape)
     if one.opcode in SLICES:
         return result + (result if hbm_bytes(operands[0].shape) else 0)
     if one.opcode == 'dynamic-update-slice':
@@ -118,7 +151,8 @@ def _moved(module, one):
     if one.opcode != 'fusion':
         return sum(whole.values()) + result
     read = dict.fromkeys(whole, 0)
-    for place, operand in enumerate(operands):  # listed twice, it counts once: each use reads a part
+    # Listed twice, it counts once: each use reads a part
+    for place, operand in enumerate(operands):
         part = _read(module, module.parameter(one, place)) if whole[operand.name] else 0
         read[operand.name] += whole[operand.name] if part is None else part
     return sum(min(whole[name], read[name]) for name in whole) + _written(module, one)
@@ -135,7 +169,8 @@ def _read(module, value):
         elif user.opcode in ('bitcast', 'get-tuple-element'):
             part = _read(module, user)
         elif user.opcode == 'fusion':
-            # On TPUs a fusion within a fusion that only changes the tiling or the shape is no pass over memory.
+            # On TPUs a fusion within a fusion that only changes the tiling or the shape is no pass
+            # over memory.
             within = user.called('calls')[0].startswith(('copy_fusion', 'bitcast_fusion'))
             part = _read(module, user if within else module.parameter(user, place))
         else:
@@ -153,7 +188,11 @@ def _written(module, value):
     if value.opcode == 'dynamic-update-slice':
         update = arrays(module.operands(value)[1].shape)
         return sum(array.bytes for array in update) if hbm_bytes(value.shape) else 0
-    if value.opcode == 'bitcast' and module.operands(value)[0].opcode in ('dynamic-update-slice', 'fusion', 'bitcast'):
+    if value.opcode == 'bitcast' and module.operands(value)[0].opcode in (
+        'dynamic-update-slice',
+        'fusion',
+        'bitcast',
+    ):
         return _written(module, module.operands(value)[0])
     if value.opcode == 'fusion':
         return _written(module, module.body(value)[-1])

@@ -1,11 +1,14 @@
-"""The table of slices: the pretraining step compiled for each, and what that suggests about its time.
+"""The table of slices: the pretraining step compiled for each, and what that suggests about its
+time.
 
 python -m experiments.compile.table [--out=experiments/results/compile] [--only=v5e]
 
-Compiles one slice after another, each in its own process (experiments.compile.check; minutes each on two cores),
-appends a row each to OUT/rows.jsonl and writes OUT/table.md. Rerun an interrupted command to resume it; delete rows to
-compile them again. Slices without an installed compiler are n/a, with the reason.
+Compiles one slice after another, each in its own process (experiments.compile.check; minutes each
+on two cores), appends a row each to OUT/rows.jsonl and writes OUT/table.md. Rerun an interrupted
+command to resume it; delete rows to compile them again. Slices without an installed compiler are
+n/a, with the reason.
 """
+
 import pathlib
 import subprocess
 import sys
@@ -20,12 +23,14 @@ from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 
-MFU = 0.4  # assumed, of the chip's peak: what public trainings of models of this size reach on one H100
+# Assumed, of the chip's peak: what public trainings of models of this size reach on one H100
+MFU = 0.4
 TOKENS = 512
 
 
 class Entry(NamedTuple):
     """A line of the table: the paper's config in bfloat16 with these fields."""
+
     slice: str
     topology: str
     batch: int
@@ -35,18 +40,31 @@ class Entry(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        return [f'--topology={self.topology}', '--config.model.dtype=bfloat16', f'--config.batch.size={self.batch}',
-                f'--config.batch.microbatches={self.microbatches}', f'--config.mesh.fsdp={self.fsdp}',
-                f'--config.mesh.tensor={self.tensor}']
+        return [
+            f'--topology={self.topology}',
+            '--config.model.dtype=bfloat16',
+            f'--config.batch.size={self.batch}',
+            f'--config.batch.microbatches={self.microbatches}',
+            f'--config.mesh.fsdp={self.fsdp}',
+            f'--config.mesh.tensor={self.tensor}',
+        ]
 
     def matches(self, row: dict) -> bool:
         """Whether a row of rows.jsonl is of this entry."""
-        return (row['topology'], row['batch'], row['mesh']['fsdp'], row['mesh']['tensor'], row['microbatches'],
-                row['dtype'], row['remat']) == (*self[1:], 'bfloat16', False)
+        return (
+            row['topology'],
+            row['batch'],
+            row['mesh']['fsdp'],
+            row['mesh']['tensor'],
+            row['microbatches'],
+            row['dtype'],
+            row['remat'],
+        ) == (*self[1:], 'bfloat16', False)
 
 
-# The paper's batch of 64 windows, then a scaled one of 64 a chip (128 an H200), in as many microbatches as it needs to
-# fit. A mesh with fsdp and one without show what fsdp costs at a size that does not need it.
+# The paper's batch of 64 windows, then a scaled one of 64 a chip (128 an H200), in as many
+# microbatches as it needs to fit. A mesh with fsdp and one without show what fsdp costs at a size
+# that does not need it.
 ENTRIES = (
     Entry('v5e-4', 'v5e:2x2', 64, fsdp=4),
     Entry('v5e-4', 'v5e:2x2', 256, fsdp=4, microbatches=4),
@@ -74,7 +92,13 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
     for entry in entries:
         if any(map(entry.matches, results.read(path))):
             continue
-        command = [sys.executable, '-m', 'experiments.compile.check', *entry.arguments, f'--json={path}']
+        command = [
+            sys.executable,
+            '-m',
+            'experiments.compile.check',
+            *entry.arguments,
+            f'--json={path}',
+        ]
         print(' '.join(command[1:]), flush=True)
         done = subprocess.run(command, capture_output=True, text=True)
         print(done.stdout or done.stderr, flush=True)
@@ -85,32 +109,44 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
 
 
 def estimated_columns(row: dict) -> list[str]:
-    """Cells of the estimate: milliseconds from arithmetic and from bytes over links, tokens a second, and the tokens a
-    chip (of a microbatch) at which the two times are equal: below it more chips hardly help."""
+    """Cells of the estimate: milliseconds from arithmetic and from bytes over links, tokens a
+    second, and the tokens a chip (of a microbatch) at which the two times are equal: below it more
+    chips hardly help."""
     chip = chips.CHIPS[row['chip']]
     tokens = row['batch'] * row['n_ctx']
     arithmetic = row['flops_per_step'] / row['devices'] / chip.peak / MFU
     sent = sum(one['sent'] for one in row['collectives'].values())
     best, worst = chips.link_seconds(chip, tuple(row['shape']), sent)
-    hidden, exposed = max(arithmetic, best), arithmetic + worst
-    a_chip = tokens / row['devices'] / row['microbatches']  # nearly as much is moved for each microbatch
+    hidden = max(arithmetic, best)
+    exposed = arithmetic + worst
+    # Nearly as much is moved for each microbatch
+    a_chip = tokens / row['devices'] / row['microbatches']
     even = span(*(f'{a_chip * seconds / arithmetic:,.0f}' for seconds in (best, worst)))
-    return [f'{arithmetic * 1e3:.1f}', span(*(f'{x * 1e3:.1f}' for x in (best, worst))),
-            span(*(f'{x * 1e3:.1f}' for x in (hidden, exposed))),
-            span(*(f'{tokens / x / 1e6:.2f}' for x in (exposed, hidden))),
-            even if row['mesh']['tensor'] == 1 else 'moves activations too']
+    return [
+        f'{arithmetic * 1e3:.1f}',
+        span(*(f'{x * 1e3:.1f}' for x in (best, worst))),
+        span(*(f'{x * 1e3:.1f}' for x in (hidden, exposed))),
+        span(*(f'{tokens / x / 1e6:.2f}' for x in (exposed, hidden))),
+        even if row['mesh']['tensor'] == 1 else 'moves activations too',
+    ]
 
 
 def span(low: str, high: str) -> str:
     return low if low == high else f'{low} to {high}'
 
 
-def render(entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entry, str]) -> list[str]:
+def render(
+    entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entry, str]
+) -> list[str]:
     """The lines of table.md."""
-    found, estimated, notes = [], [], []
+    found = []
+    estimated = []
+    notes = []
     for entry in entries:
         row = next((row for row in reversed(rows) if entry.matches(row)), None)
-        size = f'{entry.batch:,} x {TOKENS}' + (f' in {entry.microbatches}' if entry.microbatches > 1 else '')
+        size = f'{entry.batch:,} x {TOKENS}' + (
+            f' in {entry.microbatches}' if entry.microbatches > 1 else ''
+        )
         if row is None:
             found.append([entry.slice, size, 'n/a', *['n/a'] * len(check.COLUMNS)])
             notes.append(f'* {entry.slice}, {size}: {missing.get(entry, "not compiled")}.')
@@ -118,32 +154,60 @@ def render(entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entr
         mesh = ' x '.join(str(n) for n in row['mesh'].values())
         found.append([entry.slice, size, mesh, *check.cells(row)])
         estimated.append([entry.slice, size, mesh, *estimated_columns(row)])
-    versions = sorted({f"jax {row['jax']}, {row['compiler']}" for row in rows if 'compiler' in row})
+    versions = sorted({f'jax {row["jax"]}, {row["compiler"]}' for row in rows if 'compiler' in row})
     cores = sorted({row['cores'] for row in rows})
     return [
-        '# The pretraining step, compiled for slices', '',
-        f"The paper's config in bfloat16, compiled on {' or '.join(map(str, cores))} cores without the hardware: "
-        f"{'; '.join(versions)}. MB are 10^6 bytes, GiB 2^30. A batch `in 4` is in four microbatches. Collectives are "
-        'counted a step, those in the loop over layers as often as it runs; the bytes are what each chip sends by ring '
-        'algorithms. FLOPs are by formula.', '',
+        '# The pretraining step, compiled for slices',
+        '',
+        f"The paper's config in bfloat16, compiled on {' or '.join(map(str, cores))} cores "
+        'without the hardware: '
+        f'{"; ".join(versions)}. MB are 10^6 bytes, GiB 2^30. A batch `in 4` is in four '
+        'microbatches. Collectives are '
+        'counted a step, those in the loop over layers as often as it runs; the bytes are what '
+        'each chip sends by ring '
+        'algorithms. FLOPs are by formula.',
+        '',
         *table(['slice', 'batch', 'mesh: data x fsdp x tensor', *check.COLUMNS], found),
-        *notes, *([''] if notes else []),
-        '# What that suggests: an estimate, not a measurement', '',
-        f'Arithmetic at an assumed {MFU:.0%} of the peak; the bytes above over the links that a chip has in the slice, '
-        'from all at once to those of one axis of the torus; a step from "all hidden behind arithmetic" to "nothing '
-        'hidden". README.md says how far to trust it.', '',
-        *table(['slice', 'batch', 'mesh: data x fsdp x tensor', 'arithmetic, ms', 'links, ms', 'step, ms',
-                'million tokens/s', 'tokens a chip for links = arithmetic'], estimated)]
+        *notes,
+        *([''] if notes else []),
+        '# What that suggests: an estimate, not a measurement',
+        '',
+        f'Arithmetic at an assumed {MFU:.0%} of the peak; the bytes above over the links that a '
+        'chip has in the slice, '
+        'from all at once to those of one axis of the torus; a step from "all hidden behind '
+        'arithmetic" to "nothing '
+        'hidden". README.md says how far to trust it.',
+        '',
+        *table(
+            [
+                'slice',
+                'batch',
+                'mesh: data x fsdp x tensor',
+                'arithmetic, ms',
+                'links, ms',
+                'step, ms',
+                'million tokens/s',
+                'tokens a chip for links = arithmetic',
+            ],
+            estimated,
+        ),
+    ]
 
 
 def main() -> None:
     f = flags.FLAGS
     out = pathlib.Path(f.out)
     out.mkdir(parents=True, exist_ok=True)
-    chosen = [entry for entry in ENTRIES if any(name.startswith(f.only) for name in (entry.slice, entry.topology))]
+    chosen = [
+        entry
+        for entry in ENTRIES
+        if any(name.startswith(f.only) for name in (entry.slice, entry.topology))
+    ]
     if not chosen:
-        raise UserError(f'--only={f.only}: no slice of the table begins so; they are '
-                        f'{", ".join(dict.fromkeys(entry.slice for entry in ENTRIES))}')
+        raise UserError(
+            f'--only={f.only}: no slice of the table begins so; they are '
+            f'{", ".join(dict.fromkeys(entry.slice for entry in ENTRIES))}'
+        )
     missing = compile_all(chosen, out / 'rows.jsonl')
     lines = render(ENTRIES, results.read(out / 'rows.jsonl'), missing)
     (out / 'table.md').write_text('\n'.join(lines).rstrip() + '\n', encoding='utf-8')
@@ -152,7 +216,9 @@ def main() -> None:
 
 def _define_flags():
     flags.DEFINE_string('out', 'experiments/results/compile', 'Where rows.jsonl and table.md go.')
-    flags.DEFINE_string('only', '', 'Compile the slices whose names begin so, and leave the others as they are.')
+    flags.DEFINE_string(
+        'only', '', 'Compile the slices whose names begin so, and leave the others as they are.'
+    )
 
 
 if __name__ == '__main__':

@@ -1,9 +1,12 @@
-"""Cycles of Pallas kernels on a TPU, by the compiler's final schedule; the HLO text has no estimate of theirs.
+"""Cycles of Pallas kernels on a TPU, by the compiler's final schedule; the HLO text has no estimate
+of theirs.
 
-A TPU core issues one bundle of instructions a cycle, so a kernel takes at least as many cycles as bundles are executed.
-Waits for memory are not in the schedule. Branches count as taken, but for those that ask for one value of the grid's
-last index, `pl.when(pl.program_id(2) == 0)`, which are taken in one of its steps.
+A TPU core issues one bundle of instructions a cycle, so a kernel takes at least as many cycles as
+bundles are executed. Waits for memory are not in the schedule. Branches count as taken, but for
+those that ask for one value of the grid's last index, `pl.when(pl.program_id(2) == 0)`, which are
+taken in one of its steps.
 """
+
 import atexit
 import functools
 import math
@@ -18,7 +21,8 @@ from gpt1_jax.errors import UserError
 _BUNDLE = re.compile(r'\s*(?:0x)?[0-9a-f]+\s+(?:[A-Z]{2})?\s*:\s(>*)\s*\{')
 _LOOP = re.compile(r'\s*(?:0x)?[0-9a-f]+\s+LB:')
 _EXIT = re.compile(r'scmp\.ge\.s32\.totalorder [^;]*?, (\d+) /\* loop exit test')
-# The grid's index along an axis, the same of the programs in each stage of the pipeline; registers that are spilled.
+# The grid's index along an axis, the same of the programs in each stage of the pipeline; registers
+# that are spilled.
 _INDEX = re.compile(r'(%s\w+) = sphi [^;]*?stage = \d+ iter bound = (\d+)')
 _NEXT = re.compile(r'(%s\w+) = sadd\.s32 1, (%s\w+)')
 _LAST = re.compile(r'scmp\.ge\.s32\.totalorder (%s\w+), (\d+)')
@@ -30,41 +34,52 @@ _BRANCH = re.compile(r'sbr\.rel \((%p\w+)\) target = \$region(\d+)')
 
 @functools.cache
 def folder() -> str:
-    """A folder, removed when the process ends, that the compiler writes its schedules to. Call it before the compiler
-    is first used, as that reads its flags then alone; called later, the folder stays empty."""
+    """A folder, removed when the process ends, that the compiler writes its schedules to. Call it
+    before the compiler is first used, as that reads its flags then alone; called later, the folder
+    stays empty."""
     path = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, path, ignore_errors=True)
-    flags = f'--xla_jf_dump_to={path} --xla_jf_dump_llo_text=true --xla_jf_dump_llo_pass_label_regex=final_bundles'
-    os.environ['LIBTPU_INIT_ARGS'] = f"{os.environ.get('LIBTPU_INIT_ARGS', '')} {flags}".strip()
+    flags = (
+        f'--xla_jf_dump_to={path} --xla_jf_dump_llo_text=true '
+        '--xla_jf_dump_llo_pass_label_regex=final_bundles'
+    )
+    os.environ['LIBTPU_INIT_ARGS'] = f'{os.environ.get("LIBTPU_INIT_ARGS", "")} {flags}'.strip()
     return path
 
 
 def cycles(instruction: str) -> int:
     """Of the kernel that an instruction of the HLO text runs, as it was compiled last.
 
-    Of kernels that are the same but for the memories that their arrays lie in, the compiler makes some schedules alone,
-    each under the name of one of them, `name.3`: the others have the longest of these. UserError where there is none.
+    Of kernels that are the same but for the memories that their arrays lie in, the compiler makes
+    some schedules alone, each under the name of one of them, `name.3`: the others have the longest
+    of these. UserError where there is none.
     """
-    # The compiler writes ID-NAME-NUMBER-final_bundles.txt, where NAME has letters, digits, '_', '.' and '-'.
+
+    # The compiler writes ID-NAME-NUMBER-final_bundles.txt, where NAME has letters, digits, '_', '.'
+    # and '-'.
     def files(name):
         return sorted(pathlib.Path(folder()).glob(f'*-{name}-[0-9]*-final_bundles.txt'))
+
     family = instruction.rpartition('.')[0] or instruction
     found = files(instruction)[-1:] or [*files(family), *files(f'{family}.[0-9]*')]
     if not found:
-        raise UserError(f'the compiler wrote no schedule of {instruction}, so its time is not known')
+        raise UserError(
+            f'the compiler wrote no schedule of {instruction}, so its time is not known'
+        )
     return max(executed(file.read_text()) for file in found)
 
 
 def executed(text: str) -> int:
     """Bundles of a schedule that are executed, those in loops as often as these run.
 
-    A bundle's loops are written as so many '>'. A loop begins at LB; a loop's test names how often it runs, and the
-    test of a loop within another comes first. One whose test compares no constant counts once.
+    A bundle's loops are written as so many '>'. A loop begins at LB; a loop's test names how often
+    it runs, and the test of a loop within another comes first. One whose test compares no constant
+    counts once.
     """
     lines = [line for line in text.splitlines() if _BUNDLE.match(line)]
-    loops = []     # how often each runs, in the order in which they begin
-    inside = []    # of each bundle, its loops as places in that list
-    current = {}   # {depth: the last loop of that depth}
+    loops = []  # how often each runs, in the order in which they begin
+    inside = []  # of each bundle, its loops as places in that list
+    current = {}  # {depth: the last loop of that depth}
     unclosed = []  # loops whose test has not come yet
     for line in lines:
         depth = len(_BUNDLE.match(line)[1])
@@ -83,17 +98,28 @@ def executed(text: str) -> int:
 
 
 def _guarded(lines):
-    """(first, end, steps) of the bundles that run in one of so many steps of the grid's last index."""
+    """(first, end, steps) of the bundles that run in one of so many steps of the grid's last
+    index."""
     text = '\n'.join(lines)
     axes = dict(_INDEX.findall(text))  # {register: axis}
     lengths = dict(_LAST.findall(text))
-    last = {axes[index]: int(lengths[after]) for after, index in _NEXT.findall(text)
-            if index in axes and after in lengths}  # the others carry: their next value is not compared directly
+    last = {
+        axes[index]: int(lengths[after])
+        for after, index in _NEXT.findall(text)
+        # The others carry: their next value is not compared directly
+        if index in axes and after in lengths
+    }
     spilled = dict(_SPILLED.findall(text))
     reloaded = {register: spilled.get(slot) for register, slot in _RELOADED.findall(text)}
-    tests = {test: axes.get(reloaded.get(register, register)) for test, register in _TEST.findall(text)}
+    tests = {
+        test: axes.get(reloaded.get(register, register)) for test, register in _TEST.findall(text)
+    }
     for place, line in enumerate(lines):
         for test, region in _BRANCH.findall(line):
             if tests.get(test) in last:
-                ends = (n for n in range(place + 1, len(lines)) if re.search(rf'region {region}\b', lines[n]))
+                ends = (
+                    n
+                    for n in range(place + 1, len(lines))
+                    if re.search(rf'region {region}\b', lines[n])
+                )
                 yield place + 1, next(ends, place + 1), last[tests[test]]

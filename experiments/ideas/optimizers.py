@@ -2,31 +2,48 @@
 
 gpt1 pretrain --config.optimizer.kind=experiments/ideas/optimizers.py:muon ...
 """
+
 import jax
 import jax.numpy as jnp
 import optax
 
 
 def muon(learning_rate, weight_decay, weight_decay_mask):
-    """Muon (Jordan et al., 2024) for the matrices of blocks, stacked over layers, and Adam for the rest, by optax.
+    """Muon (Jordan et al., 2024) for the matrices of blocks, stacked over layers, and Adam for the
+    rest, by optax.
 
-    Updates of matrices have the root mean square of 0.2 (Liu et al., 2025), so that rates of Adam are a good start.
+    Updates of matrices have the root mean square of 0.2 (Liu et al., 2025), so that rates of Adam
+    are a good start.
     """
+
     def matrices(params):
         def axes(path, x):
             name = jax.tree_util.keystr(path, simple=True, separator='/')
             if 'blocks/' not in name or not name.endswith('kernel'):
                 return None
             end = 3 if name.endswith('out/kernel') else 2  # [N, H, E, D], else [N, D, ...]
-            return optax.contrib.MuonDimensionNumbers(tuple(range(1, end)), tuple(range(end, x.ndim)))
+            return optax.contrib.MuonDimensionNumbers(
+                tuple(range(1, end)), tuple(range(end, x.ndim))
+            )
+
         return jax.tree_util.tree_map_with_path(axes, params)
-    return optax.contrib.muon(learning_rate, weight_decay=weight_decay, weight_decay_mask=weight_decay_mask,
-                              muon_weight_dimension_numbers=matrices, consistent_rms=0.2)
+
+    return optax.contrib.muon(
+        learning_rate,
+        weight_decay=weight_decay,
+        weight_decay_mask=weight_decay_mask,
+        muon_weight_dimension_numbers=matrices,
+        consistent_rms=0.2,
+    )
 
 
 def inverse_square_root(peak, warmup, total, decay):
     """Linear warm-up, then peak * sqrt(warmup / step) (Vaswani et al., 2017)."""
+
     def schedule(count):
         step = jnp.maximum(count, 1)
-        return peak * jnp.minimum(step / jnp.maximum(warmup, 1), jnp.sqrt(jnp.maximum(warmup, 1) / step))
+        return peak * jnp.minimum(
+            step / jnp.maximum(warmup, 1), jnp.sqrt(jnp.maximum(warmup, 1) / step)
+        )
+
     return schedule

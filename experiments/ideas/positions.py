@@ -4,6 +4,7 @@ gpt1 pretrain --config.model.kind=experiments/ideas/positions.py:Sinusoidal ...
 gpt1 pretrain --config.model.kind=experiments/ideas/positions.py:NoPositions \\
     --config.model.ops.attention=experiments/ideas/positions.py:rotary ...
 """
+
 import dataclasses
 
 import flax.linen as nn
@@ -31,20 +32,29 @@ class SinusoidalEmbedding(Embedding):
     @nn.compact
     def __call__(self, tokens, key, positions=None):
         x, embeddings = super().__call__(tokens, key, positions)
-        at = angles(jnp.arange(tokens.shape[1])[None] if positions is None else positions, x.shape[-1])
-        waves = jnp.concatenate([jnp.sin(at), jnp.cos(at)], axis=-1) * 2 ** 0.5 * 0.02  # the scale of W_p's N(0, 0.02)
+        at = angles(
+            jnp.arange(tokens.shape[1])[None] if positions is None else positions, x.shape[-1]
+        )
+        # The scale of W_p's N(0, 0.02)
+        waves = jnp.concatenate([jnp.sin(at), jnp.cos(at)], axis=-1) * 2**0.5 * 0.02
         return x + waves.astype(x.dtype), embeddings
 
 
 class Sinusoidal(NoPositions):
     """Vaswani et al. (2017)."""
+
     embedding: type[nn.Module] = SinusoidalEmbedding
 
 
 def rotary(qkv, drop):
-    """RoFormer (Su et al., 2021): queries and keys rotated by angles in proportion to their positions."""
-    x, v = qkv[:, :, :2].astype(jnp.float32), qkv[:, :, 2]  # [B, L, 2, H, E]
+    """RoFormer (Su et al., 2021): queries and keys rotated by angles in proportion to their
+    positions."""
+    # [B, L, 2, H, E]
+    x = qkv[:, :, :2].astype(jnp.float32)
+    v = qkv[:, :, 2]
     at = angles(jnp.arange(x.shape[1]), x.shape[-1])[None, :, None, None]
     a, b = jnp.split(x, 2, axis=-1)
-    x = jnp.concatenate([a * jnp.cos(at) - b * jnp.sin(at), a * jnp.sin(at) + b * jnp.cos(at)], axis=-1)
+    x = jnp.concatenate(
+        [a * jnp.cos(at) - b * jnp.sin(at), a * jnp.sin(at) + b * jnp.cos(at)], axis=-1
+    )
     return ops.attention(jnp.concatenate([x.astype(v.dtype), v[:, :, None]], axis=2), drop)

@@ -2,6 +2,7 @@
 
 gpt1 pretrain --config.model.kind=experiments/ideas/pre_norm.py:PreNorm ...
 """
+
 import flax.linen as nn
 
 from gpt1_jax.models import dropout

@@ -1,7 +1,9 @@
-"""An idea for `model.kind`: fine-tuning reads the mean of all states, not the state of the extract token alone.
+"""An idea for `model.kind`: fine-tuning reads the mean of all states, not the state of the extract
+token alone.
 
 gpt1 pretrain --config.model.kind=experiments/ideas/read_out.py:MeanStates ...
 """
+
 import flax.linen as nn
 import jax.numpy as jnp
 
@@ -9,8 +11,8 @@ from gpt1_jax.models.gpt import GPT
 
 
 class MeanStates(GPT):
-    """States are the running mean of GPT's, for fine-tuning without the auxiliary objective. Not for generation: with a
-    KV cache the mean would begin anew at each token."""
+    """States are the running mean of GPT's, for fine-tuning without the auxiliary objective. Not
+    for generation: with a KV cache the mean would begin anew at each token."""
 
     @nn.compact
     def __call__(self, tokens, key=None, real=None):

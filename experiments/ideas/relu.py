@@ -2,6 +2,7 @@
 
 gpt1 pretrain --config.model.ops.gelu=experiments/ideas/relu.py:relu_squared ...
 """
+
 import jax
 import jax.numpy as jnp
 

@@ -1,7 +1,9 @@
-"""Ideas for `model.kind` about weights: an output layer of its own, initial weights scaled by depth.
+"""Ideas for `model.kind` about weights: an output layer of its own, initial weights scaled by
+depth.
 
 gpt1 pretrain --config.model.kind=experiments/ideas/weights.py:FreeOutput ...
 """
+
 import dataclasses
 
 import flax.linen as nn
@@ -22,8 +24,13 @@ class FreeOutput(GPT):
 @dataclasses.dataclass(frozen=True)
 class ScaledConfig(GPTConfig):
     def initializer(self, name):
-        """GPT-2: projections onto the residual stream begin smaller by the square root of their number."""
-        return nn.initializers.normal(0.02 / (2 * self.n_layer) ** 0.5) if name in ('out', 'proj') else WEIGHTS
+        """GPT-2: projections onto the residual stream begin smaller by the square root of their
+        number."""
+        return (
+            nn.initializers.normal(0.02 / (2 * self.n_layer) ** 0.5)
+            if name in ('out', 'proj')
+            else WEIGHTS
+        )
 
 
 class ScaledByDepth(GPT):

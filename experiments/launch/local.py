@@ -1,11 +1,15 @@
-"""Several processes on one machine: the way to try a pod's program without one, and what the tests use.
+"""Several processes on one machine: the way to try a pod's program without one, and what the tests
+use.
 
-python -m experiments.launch.local --processes=2 --devices=2 pretrain --config=configs/pretrain.py \\
+python -m experiments.launch.local --processes=2 --devices=2 pretrain \\
+    --config=configs/pretrain.py \\
     --workdir=runs/gpt1 --config.data.tokens=runs/tokens
 
---devices: CPU devices a process pretends to have; 0 leaves the real ones. A process that fails ends the others;
-SIGTERM, SIGINT and SIGHUP are passed on to all, which then save and stop at the same step.
+--devices: CPU devices a process pretends to have; 0 leaves the real ones. A process that fails ends
+the others; SIGTERM, SIGINT and SIGHUP are passed on to all, which then save and stop at the same
+step.
 """
+
 import argparse
 import math
 import os
@@ -20,29 +24,40 @@ GRACE_S = 180  # that the others get to name a process that is gone, and end by 
 
 
 def run(command: Sequence[str], processes: int, devices: int = 0) -> int:
-    """Start a command, with its --coordinator, --processes and --process, in so many processes; returns the first exit
-    status that is not 0, or 0."""
+    """Start a command, with its --coordinator, --processes and --process, in so many processes;
+    returns the first exit status that is not 0, or 0."""
     environment = dict(os.environ)
     if devices:
-        flags = f'{environment.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices}'
+        flags = (
+            f'{environment.get("XLA_FLAGS", "")} --xla_force_host_platform_device_count={devices}'
+        )
         environment |= {'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': flags.strip()}
     command = [*command, f'--coordinator=localhost:{free_port()}', f'--processes={processes}']
-    started = [subprocess.Popen([*command, f'--process={i}'], env=environment, start_new_session=True)
-               for i in range(processes)]
+    started = [
+        subprocess.Popen([*command, f'--process={i}'], env=environment, start_new_session=True)
+        for i in range(processes)
+    ]
 
     def pass_on(number, frame):
         for one in started:
             one.send_signal(number)  # nothing where it has ended
+
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGINT, pass_on)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not under nohup
         signal.signal(signal.SIGHUP, pass_on)
-    status, deadline = 0, math.inf
+    status = 0
+    deadline = math.inf
     while any(one.poll() is None for one in started):
         for i, one in enumerate(started):
             if one.poll() and not status:
-                status, deadline = one.returncode, time.monotonic() + GRACE_S
-                print(f'process {i} of {processes} ended with status {status}', file=sys.stderr, flush=True)
+                status = one.returncode
+                deadline = time.monotonic() + GRACE_S
+                print(
+                    f'process {i} of {processes} ended with status {status}',
+                    file=sys.stderr,
+                    flush=True,
+                )
             if time.monotonic() > deadline:
                 one.kill()
         time.sleep(0.1)
@@ -58,8 +73,11 @@ def free_port() -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Parse the command line and start the processes; returns their exit status."""
-    parser = argparse.ArgumentParser(prog='python -m experiments.launch.local', description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog='python -m experiments.launch.local',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument('--processes', type=int, default=2)
     parser.add_argument('--devices', type=int, default=0)
     parser.add_argument('module', choices=('pretrain', 'finetune'), help='what to run')
@@ -69,7 +87,11 @@ def main(arguments: Sequence[str]) -> int:
         parser.error('--processes and --devices go before the module')
     if chosen.processes < 1:
         parser.error(f'--processes={chosen.processes}, must be at least 1')
-    return run([sys.executable, '-m', 'gpt1_jax', chosen.module, *chosen.options], chosen.processes, chosen.devices)
+    return run(
+        [sys.executable, '-m', 'gpt1_jax', chosen.module, *chosen.options],
+        chosen.processes,
+        chosen.devices,
+    )
 
 
 if __name__ == '__main__':

@@ -1,22 +1,26 @@
 """Baselines of a labelled set that need no fine-tuning, by scikit-learn (extra `baselines`).
 
-Each takes the Task, the training and the evaluated Examples, and returns scores float[n, labels], or values [n, 1], as
-a fine-tuned model does. None where it does not apply to the task.
+Each takes the Task, the training and the evaluated Examples, and returns scores float[n, labels],
+or values [n, 1], as a fine-tuned model does. None where it does not apply to the task.
 
-    constant   the one answer that has the highest metric: all entailment, all paraphrases, the first ending
-    overlap    how many words the texts share: Jaccard, containment, both again weighted by rarity, and the lengths
-    words      unigrams and bigrams: of a pair those of each text apart, or of the second alone; of choices those of
-               each; for several texts beside `overlap`
-    probe      mean hidden states of a frozen model: u; of a pair u - v (|u - v| for similarity) and u * v
-    joined     of a pair only: the mean hidden state over the second text, read after the first as in fine-tuning, for
-               similarity summed over both orders
-    likelihood the frozen model's log-probability of a text, in sum and per token, and its length; of a pair those of
-               each text alone and after the other one
+    constant   the one answer that has the highest metric: all entailment, all paraphrases, the
+               first ending
+    overlap    how many words the texts share: Jaccard, containment, both again weighted by rarity,
+               and the lengths
+    words      unigrams and bigrams: of a pair those of each text apart, or of the second alone; of
+               choices those of each; for several texts beside `overlap`
+    probe      mean hidden states of a frozen model: u; of a pair u - v (|u - v| for similarity) and
+               u * v
+    joined     of a pair only: the mean hidden state over the second text, read after the first as
+               in fine-tuning, for similarity summed over both orders
+    likelihood the frozen model's log-probability of a text, in sum and per token, and its length;
+               of a pair those of each text alone and after the other one
 
-All but the first are a linear model: logistic regression, or ridge regression where the label is a number. Of the
-strengths of regularisation, of the probe's layers and of the n-grams of one text or both, the best on a held-out fifth
-of the training rows is taken.
+All but the first are a linear model: logistic regression, or ridge regression where the label is a
+number. Of the strengths of regularisation, of the probe's layers and of the n-grams of one text or
+both, the best on a held-out fifth of the training rows is taken.
 """
+
 import collections
 import math
 import re
@@ -38,8 +42,11 @@ LEAST_ROWS = 20  # with a fifth of which to choose the strength; below it is 1
 WORD = re.compile(r'\w+')
 
 
-def constant(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> np.ndarray | None:
-    """The label whose prediction for every example has the highest metric on the training rows; None for numbers."""
+def constant(
+    task: Task, train: Sequence[Example], examples: Sequence[Example]
+) -> np.ndarray | None:
+    """The label whose prediction for every example has the highest metric on the training rows;
+    None for numbers."""
     if task.score is not None:
         return None
     n = len(train[0].choices) or len(task.labels)
@@ -62,26 +69,42 @@ def words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
     found = []
     # All choices have the same context, so its words do not say which is right.
     for sides in ((-1,), (0, 1)) if several and not train[0].choices else ((-1,),):
-        counters = [CountVectorizer(ngram_range=(1, 2), token_pattern=r'(?u)\b\w+\b', binary=True).fit(
-            pair[side] for pair in _all_pairs(train)) for side in sides]
+        counters = [
+            CountVectorizer(ngram_range=(1, 2), token_pattern=r'(?u)\b\w+\b', binary=True).fit(
+                pair[side] for pair in _all_pairs(train)
+            )
+            for side in sides
+        ]
 
         def features(rows, sides=sides, counters=counters):
             texts = _all_pairs(rows)
-            parts = [counter.transform(pair[side] for pair in texts) for side, counter in zip(sides, counters)]
-            return scipy.sparse.hstack([*parts, shared_words(texts, weights)] if several else parts).tocsr()
+            parts = [
+                counter.transform(pair[side] for pair in texts)
+                for side, counter in zip(sides, counters)
+            ]
+            return scipy.sparse.hstack(
+                [*parts, shared_words(texts, weights)] if several else parts
+            ).tocsr()
+
         found.append(fitted(task, train, examples, features))
     return max(found, key=lambda pair: pair[1])[0]
 
 
-def probe(task: Task, train: Sequence[Example], examples: Sequence[Example],
-          states: Callable[[Sequence[tuple[str, ...]]], Mapping[int, np.ndarray]],
-          joined: bool = False) -> tuple[np.ndarray | None, int]:
-    """(scores, layer) of a linear model of hidden states. joined: of `joined`; (None, 0) for single texts.
+def probe(
+    task: Task,
+    train: Sequence[Example],
+    examples: Sequence[Example],
+    states: Callable[[Sequence[tuple[str, ...]]], Mapping[int, np.ndarray]],
+    joined: bool = False,
+) -> tuple[np.ndarray | None, int]:
+    """(scores, layer) of a linear model of hidden states. joined: of `joined`; (None, 0) for single
+    texts.
 
-    states: sequences of texts, each read after those before it -> {layer: float[n, D]}, the mean hidden state over the
-    last text of each sequence.
+    states: sequences of texts, each read after those before it -> {layer: float[n, D]}, the mean
+    hidden state over the last text of each sequence.
     """
-    several, both_orders = len(pairs(train[0])[0]) > 1, task.head == 'similarity'
+    several = len(pairs(train[0])[0]) > 1
+    both_orders = task.head == 'similarity'
     if joined and not several:
         return None, 0
 
@@ -89,45 +112,58 @@ def probe(task: Task, train: Sequence[Example], examples: Sequence[Example],
         if joined:
             return [pair, pair[::-1]] if both_orders else [pair]
         return [(text,) for text in pair]
+
     sequences, places = _distinct(train, examples, read)
     best = None
     for layer, found in states(sequences).items():
+
         def features(rows, found=found):
             sides = found[places(rows)]
             if joined or not several:
                 return sides.sum(axis=1)
             u, v = np.moveaxis(sides, 1, 0)
             return np.concatenate([np.abs(u - v) if both_orders else u - v, u * v], -1)
+
         scores, value = fitted(task, train, examples, features)
         if best is None or value > best[2]:
             best = scores, layer, value
     return best[:2]
 
 
-def likelihood(task: Task, train: Sequence[Example], examples: Sequence[Example],
-               log_probs: Callable[[Sequence[tuple[str, ...]]], np.ndarray]) -> np.ndarray:
-    """log_probs: sequences of texts -> float[n, 2], for the last text of each its log-probability given those before
-    it, and its number of tokens."""
+def likelihood(
+    task: Task,
+    train: Sequence[Example],
+    examples: Sequence[Example],
+    log_probs: Callable[[Sequence[tuple[str, ...]]], np.ndarray],
+) -> np.ndarray:
+    """log_probs: sequences of texts -> float[n, 2], for the last text of each its log-probability
+    given those before it, and its number of tokens."""
+
     def read(pair):
         return [*((text,) for text in pair), *([pair[::-1], pair] if len(pair) > 1 else [])]
+
     sequences, places = _distinct(train, examples, read)
     found = log_probs(sequences)
 
     def features(rows):
         sums, n = np.moveaxis(found[places(rows)], -1, 0)
         n = np.maximum(n, 1)
-        lengths = n[:, :len(pairs(rows[0])[0])]
+        lengths = n[:, : len(pairs(rows[0])[0])]
         return np.concatenate([sums, sums / n, np.log(lengths)], -1)
+
     return fitted(task, train, examples, features)[0]
 
 
 def _distinct(train, examples, read):
-    """(the distinct ones of all that `read` lists for a pair, a function: rows -> int[pairs, listed], their places)."""
+    """(the distinct ones of all that `read` lists for a pair, a function: rows -> int[pairs,
+    listed], their places)."""
     place = {}
     for pair in _all_pairs([*train, *examples]):
         for each in read(pair):
             place.setdefault(each, len(place))
-    return list(place), lambda rows: np.array([[place[each] for each in read(pair)] for pair in _all_pairs(rows)])
+    return list(place), lambda rows: np.array(
+        [[place[each] for each in read(pair)] for pair in _all_pairs(rows)]
+    )
 
 
 def pairs(example: Example) -> list[tuple[str, ...]]:
@@ -147,38 +183,51 @@ def tokens(text: str) -> list[str]:
 
 
 def rarity(train: Sequence[Example]) -> collections.defaultdict[str, float]:
-    """{word: logarithm of texts / texts with the word} in the training rows; of other words that of a single text."""
+    """{word: logarithm of texts / texts with the word} in the training rows; of other words that of
+    a single text."""
     texts = [set(tokens(text)) for pair in _all_pairs(train) for text in pair]
     counts = collections.Counter(word for text in texts for word in text)
     unknown = math.log(len(texts) + 1)
-    return collections.defaultdict(lambda: unknown, {word: math.log((len(texts) + 1) / n)
-                                                     for word, n in counts.items()})
+    return collections.defaultdict(
+        lambda: unknown, {word: math.log((len(texts) + 1) / n) for word, n in counts.items()}
+    )
 
 
 def shared_words(texts: Sequence[tuple[str, ...]], weights: Mapping[str, float]) -> np.ndarray:
-    """float[n, 8] of pairs of texts: Jaccard, the share of either one's words that the other has, the same three with
-    weighted words, and the logarithms of both lengths."""
+    """float[n, 8] of pairs of texts: Jaccard, the share of either one's words that the other has,
+    the same three with weighted words, and the logarithms of both lengths."""
     rows = []
     for a, b in texts:
-        a, b = set(tokens(a)), set(tokens(b))
+        a = set(tokens(a))
+        b = set(tokens(b))
         row = []
         for weight in (lambda _: 1.0, weights.__getitem__):
             both, of_a, of_b = (math.fsum(map(weight, some)) for some in (a & b, a, b))
-            row += [both / max(of_a + of_b - both, 1e-9), both / max(of_a, 1e-9), both / max(of_b, 1e-9)]
+            row += [
+                both / max(of_a + of_b - both, 1e-9),
+                both / max(of_a, 1e-9),
+                both / max(of_b, 1e-9),
+            ]
         rows.append([*row, math.log1p(len(a)), math.log1p(len(b))])
     return np.array(rows)
 
 
-def fitted(task: Task, train: Sequence[Example], examples: Sequence[Example],
-           features: Callable) -> tuple[np.ndarray, float]:
-    """(scores, metric on the held-out fifth) of a linear model. features: rows -> matrix, a row for each of their
-    `pairs`."""
+def fitted(
+    task: Task, train: Sequence[Example], examples: Sequence[Example], features: Callable
+) -> tuple[np.ndarray, float]:
+    """(scores, metric on the held-out fifth) of a linear model. features: rows -> matrix, a row for
+    each of their `pairs`."""
     order = permutation(0, 0, len(train))
     held_out, rest = ([train[i] for i in part] for part in np.split(order, [len(train) // 5]))
     scale = MaxAbsScaler()
     parts = {'rest': rest, 'held_out': held_out, 'train': train, 'examples': examples}
-    matrices = {name: scale.fit_transform(features(rest)) if name == 'rest' else scale.transform(features(rows))
-                for name, rows in parts.items() if rows}
+    matrices = {
+        name: scale.fit_transform(features(rest))
+        if name == 'rest'
+        else scale.transform(features(rows))
+        for name, rows in parts.items()
+        if rows
+    }
     values = {}
     for strength in STRENGTHS if len(train) >= LEAST_ROWS else (1.0,):
         values[strength] = 0.0
@@ -187,7 +236,9 @@ def fitted(task: Task, train: Sequence[Example], examples: Sequence[Example],
             value = _metric(task, held_out, scores)
             values[strength] = -1.0 if math.isnan(value) else value
     strength = max(values, key=values.get)
-    return _scores(task, train, matrices['train'], examples, matrices['examples'], strength), values[strength]
+    return _scores(
+        task, train, matrices['train'], examples, matrices['examples'], strength
+    ), values[strength]
 
 
 def _metric(task, rows, scores):
@@ -198,19 +249,29 @@ def _metric(task, rows, scores):
 def _scores(task, train, matrix, examples, wanted, strength):
     """Fit on the training rows' matrix and score the examples, whose matrix is `wanted`."""
     if task.score is not None:
-        return Ridge(alpha=1 / strength).fit(matrix, [row.label for row in train]).predict(wanted)[:, None]
+        return (
+            Ridge(alpha=1 / strength)
+            .fit(matrix, [row.label for row in train])
+            .predict(wanted)[:, None]
+        )
     if task.head == 'choice':
         right = [i == row.label for row in train for i in range(len(row.choices))]
-        flat = LogisticRegression(C=strength, max_iter=1000).fit(matrix, right).decision_function(wanted)
+        flat = (
+            LogisticRegression(C=strength, max_iter=1000)
+            .fit(matrix, right)
+            .decision_function(wanted)
+        )
         parts = np.split(flat, np.cumsum([len(row.choices) for row in examples])[:-1])
         scores = np.full((len(parts), max(map(len, parts))), metrics.ABSENT)
         for row, part in zip(scores, parts):
-            row[:len(part)] = part
+            row[: len(part)] = part
         return scores
     scores = np.full((len(examples), len(task.labels)), metrics.ABSENT)
     labels = sorted({row.label for row in train})
     scores[:, labels] = 0.0
     if len(labels) > 1:
-        model = LogisticRegression(C=strength, max_iter=1000).fit(matrix, [row.label for row in train])
+        model = LogisticRegression(C=strength, max_iter=1000).fit(
+            matrix, [row.label for row in train]
+        )
         scores[:, labels] = np.log(np.maximum(model.predict_proba(wanted), np.finfo(float).tiny))
     return scores

@@ -1,6 +1,7 @@
 """Published BLiMP accuracies, in percent, to draw beside ours. Protocols differ: see
 gpt1_jax/evaluation/minimal_pairs.py.
 """
+
 from typing import NamedTuple
 
 
@@ -9,6 +10,7 @@ class Published(NamedTuple):
 
     text: what it was trained on. sets: the mean of the sets; phenomena: that of the phenomena.
     """
+
     name: str
     text: str
     sets: float
@@ -17,16 +19,34 @@ class Published(NamedTuple):
 
 # Warstadt et al. 2020, in the corrected table of the BLiMP repository (there a tie is wrong).
 PAPER = (
-    Published('5-gram', '3.07B words', 61.2, 59.7), Published('LSTM', '83M words', 69.8, 72.0),
-    Published('Transformer-XL', '103M words', 69.6, 72.2), Published('GPT-2 large', '40 GB', 83.0, 84.8),
-    Published('human', '', 88.6, 89.2))
+    Published('5-gram', '3.07B words', 61.2, 59.7),
+    Published('LSTM', '83M words', 69.8, 72.0),
+    Published('Transformer-XL', '103M words', 69.6, 72.2),
+    Published('GPT-2 large', '40 GB', 83.0, 84.8),
+    Published('human', '', 88.6, 89.2),
+)
 BY_PHENOMENON = {  # the same table: LSTM, Transformer-XL
-    'anaphor_agreement': (91.7, 94.1), 'argument_structure': (73.2, 72.2), 'binding': (73.5, 74.7),
-    'control_raising': (67.0, 71.5), 'determiner_noun_agreement': (85.4, 83.0), 'ellipsis': (67.6, 77.2),
-    'filler_gap_dependency': (73.9, 66.6), 'irregular_forms': (89.1, 78.2), 'island_effects': (46.6, 48.3),
-    'npi_licensing': (51.7, 55.2), 'quantifiers': (64.5, 69.3), 'subject_verb_agreement': (80.1, 76.0)}
-# Small Llama decoders on BabyLM text (ADA-research/lm-efficiency-analysis; three seeds, standard deviation 1).
+    'anaphor_agreement': (91.7, 94.1),
+    'argument_structure': (73.2, 72.2),
+    'binding': (73.5, 74.7),
+    'control_raising': (67.0, 71.5),
+    'determiner_noun_agreement': (85.4, 83.0),
+    'ellipsis': (67.6, 77.2),
+    'filler_gap_dependency': (73.9, 66.6),
+    'irregular_forms': (89.1, 78.2),
+    'island_effects': (46.6, 48.3),
+    'npi_licensing': (51.7, 55.2),
+    'quantifiers': (64.5, 69.3),
+    'subject_verb_agreement': (80.1, 76.0),
+}
+# Small Llama decoders on BabyLM text (ADA-research/lm-efficiency-analysis; three seeds, standard
+# deviation 1).
 DECODER = 'decoder of 21M, published'
-DECODER_POINTS = ((25e6, 63.1), (50e6, 65.9), (100e6, 68.1), (250e6, 70.0), (1e9, 70.8))  # tokens read, accuracy
+# Tokens read, accuracy
+DECODER_POINTS = ((25e6, 63.1), (50e6, 65.9), (100e6, 68.1), (250e6, 70.0), (1e9, 70.8))
 # Scorers that know no grammar, ties half.
-CONTROLS = (Published('constant', '', 50.0), Published('fewer words', '', 51.0), Published('word frequency', '', 56.5))
+CONTROLS = (
+    Published('constant', '', 50.0),
+    Published('fewer words', '', 51.0),
+    Published('word frequency', '', 56.5),
+)

@@ -1,8 +1,11 @@
-"""Bootstrap over evaluated items, for a metric with several seeds: the median over the seeds and its interval.
+"""Bootstrap over evaluated items, for a metric with several seeds: the median over the seeds and
+its interval.
 
-Which items a resample draws depends on the set of items alone. So two conditions on the same items are resampled alike
-(a paired bootstrap), differences and means are taken resample by resample, and different sets are independent.
+Which items a resample draws depends on the set of items alone. So two conditions on the same items
+are resampled alike (a paired bootstrap), differences and means are taken resample by resample, and
+different sets are independent.
 """
+
 import dataclasses
 import functools
 import hashlib
@@ -16,18 +19,22 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.metrics import bootstrap
 from gpt1_jax.metrics.bootstrap import RESAMPLES
 
-INTERVALS = (f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the evaluated rows, the same '
-             'rows for all seeds; they do not cover the spread between runs.')
+INTERVALS = (
+    f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the '
+    'evaluated rows, the same '
+    'rows for all seeds; they do not cover the spread between runs.'
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Estimate:
     """A metric's value, or a difference or mean of several, as a fraction, with its resamples.
 
-    value: the median over seeds. draws: float[RESAMPLES], the value in each resample. n: items. by_seed: {seed: (value,
-    draws)}; for a mean over sets, the seeds that all of them have. items: a digest of the items and their labels; ''
-    where there are several sets.
+    value: the median over seeds. draws: float[RESAMPLES], the value in each resample. n: items.
+    by_seed: {seed: (value, draws)}; for a mean over sets, the seeds that all of them have. items: a
+    digest of the items and their labels; '' where there are several sets.
     """
+
     value: float
     draws: np.ndarray
     n: int
@@ -45,30 +52,41 @@ class Estimate:
         return (min(values), max(values)) if values else (self.value, self.value)
 
     def interval(self, tests: int = 1) -> tuple[float, float]:
-        """The percentile interval of 95% of the resamples, or of 1 - 0.05 / tests (Bonferroni); nan without any."""
+        """The percentile interval of 95% of the resamples, or of 1 - 0.05 / tests (Bonferroni); nan
+        without any."""
         return bootstrap.interval(self.draws, tests)
 
 
 def of_rows(rows: Sequence[dict]) -> Estimate:
-    """The Estimate of one metric (task, split, group, metric, selection) from its rows of results.jsonl, one a seed.
+    """The Estimate of one metric (task, split, group, metric, selection) from its rows of
+    results.jsonl, one a seed.
 
-    UserError where the rows are not about the same items, or a predictions file has changed since its row was written.
+    UserError where the rows are not about the same items, or a predictions file has changed since
+    its row was written.
     """
     newest = {row.get('seed', 0): row for row in rows}
-    runs = tuple((seed, row['predictions'], row['value'], row['n']) for seed, row in sorted(newest.items()))
+    runs = tuple(
+        (seed, row['predictions'], row['value'], row['n']) for seed, row in sorted(newest.items())
+    )
     return _of_runs(runs, rows[0]['metric'], rows[0].get('group'))
 
 
 @functools.lru_cache(maxsize=256)
 def _of_runs(runs, metric, group):
     """runs: ((seed, predictions file, value, n), ...)."""
-    items, gold, several, values = None, [], [], []
+    items = None
+    gold = []
+    several = []
+    values = []
     for _, path, value, n in runs:
         ids, gold, scores = _read_sorted(path, group)
         computed = metrics.compute([metric], gold, scores)[metric]
         if len(ids) != n or abs(computed - value) > 1e-6:  # predictions have twelve digits
-            raise UserError(f'{path}: {metric} {computed:.3f} of {len(ids)} items, but its row of results.jsonl says '
-                            f'{value:.3f} of {n}: something else was written there since')
+            raise UserError(
+                f'{path}: {metric} {computed:.3f} of {len(ids)} items, but its row of '
+                'results.jsonl says '
+                f'{value:.3f} of {n}: something else was written there since'
+            )
         digest = hashlib.sha256(repr((ids, list(gold))).encode()).hexdigest()[:16]
         if items not in (None, digest):
             raise UserError(f'{path} and {runs[0][1]} are not about the same items')
@@ -81,7 +99,8 @@ def _of_runs(runs, metric, group):
 
 
 def _read_sorted(path, group):
-    """(ids, gold, scores) sorted by id; where there is a group, of that alone ('middle' of 'middle/1.txt/0')."""
+    """(ids, gold, scores) sorted by id; where there is a group, of that alone ('middle' of
+    'middle/1.txt/0')."""
     ids, gold, scores = metrics.read_predictions(path)
     chosen = [i for i, name in enumerate(ids) if group is None or str(name).startswith(f'{group}/')]
     chosen.sort(key=lambda i: str(ids[i]))
@@ -95,7 +114,8 @@ def _median(by_seed, n, items):
 
 
 def minus(a: Estimate, b: Estimate) -> Estimate:
-    """median(a) - median(b) over the seeds that both have, by a paired bootstrap over the same items.
+    """median(a) - median(b) over the seeds that both have, by a paired bootstrap over the same
+    items.
 
     UserError where the items differ, or no seed is shared.
     """
@@ -104,9 +124,14 @@ def minus(a: Estimate, b: Estimate) -> Estimate:
     common = sorted(a.by_seed.keys() & b.by_seed.keys())
     if not common:
         raise UserError(f'a difference of scores without a common seed ({a.seeds} and {b.seeds})')
-    a, b = (_median({seed: each.by_seed[seed] for seed in common}, each.n, each.items) for each in (a, b))
-    by_seed = {seed: (a.by_seed[seed][0] - b.by_seed[seed][0], a.by_seed[seed][1] - b.by_seed[seed][1])
-               for seed in common}
+    a, b = (
+        _median({seed: each.by_seed[seed] for seed in common}, each.n, each.items)
+        for each in (a, b)
+    )
+    by_seed = {
+        seed: (a.by_seed[seed][0] - b.by_seed[seed][0], a.by_seed[seed][1] - b.by_seed[seed][1])
+        for seed in common
+    }
     return Estimate(a.value - b.value, a.draws - b.draws, a.n, by_seed, a.items)
 
 

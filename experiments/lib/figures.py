@@ -1,8 +1,9 @@
 """The figures of the reports as PNG files, drawn from plain rows. Needs no display.
 
-A point is {'step' or 'layers', 'value', 'low', 'high'}; values and their 95% intervals are fractions unless a function
-says otherwise.
+A point is {'step' or 'layers', 'value', 'low', 'high'}; values and their 95% intervals are
+fractions unless a function says otherwise.
 """
+
 import contextlib
 import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,15 +20,35 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: 
 
 from gpt1_jax.metrics.bootstrap import Estimate, interval  # noqa: E402
 
-# One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and Ito).
-COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9',
-           'packaged': '#117733', 'no_aux': '#882255', 'chance': '#B0B0B0', 'race': '#009E73',
-           'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00', 'cola': '#000000'}
+# One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and
+# Ito).
+COLOURS = {
+    'pretrained': '#0072B2',
+    'scratch': '#D55E00',
+    'baseline': '#7F7F7F',
+    'train': '#56B4E9',
+    'packaged': '#117733',
+    'no_aux': '#882255',
+    'chance': '#B0B0B0',
+    'race': '#009E73',
+    'mnli': '#332288',
+    'sst2': '#CC79A7',
+    'dpr': '#E69F00',
+    'cola': '#000000',
+}
 MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v'}
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 GREY = '#707070'
-STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
-         'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
+STYLE = {
+    'figure.dpi': 150,
+    'font.size': 10,
+    'axes.spines.top': False,
+    'axes.spines.right': False,
+    'axes.grid': True,
+    'grid.color': '#E6E6E6',
+    'axes.axisbelow': True,
+    'legend.frameon': False,
+}
 PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
 COUNT = FuncFormatter(lambda value, _: f'{value:,.0f}')
 UPDATES = '# of pre-training updates (log scale)'
@@ -46,7 +67,8 @@ def point(found: Estimate) -> dict[str, float]:
 
 @contextlib.contextmanager
 def panel(path: str | pathlib.Path, size: tuple[float, float], **labels: str) -> Iterator[Axes]:
-    """The axes of a figure of one panel, which is written at the end. labels: title, xlabel, ylabel."""
+    """The axes of a figure of one panel, which is written at the end. labels: title, xlabel,
+    ylabel."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=size)
         yield axes
@@ -55,12 +77,20 @@ def panel(path: str | pathlib.Path, size: tuple[float, float], **labels: str) ->
 
 
 def forest(axes: Axes, rows: Sequence[tuple[str, str, Mapping]], at: float) -> None:
-    """A line for each (name, colour, point) from the top, hollow where its interval contains `at`, a dashed line."""
+    """A line for each (name, colour, point) from the top, hollow where its interval contains `at`,
+    a dashed line."""
     axes.axvline(at, color=GREY, linestyle='--', linewidth=1)
     for height, (_, colour, found) in enumerate(rows):
         value, low, high = (found[name] for name in VALUES)
-        axes.errorbar(value, height, xerr=[[value - low], [high - value]], fmt='o', color=COLOURS[colour], capsize=3,
-                      markerfacecolor=COLOURS[colour] if low > at or high < at else 'white')
+        axes.errorbar(
+            value,
+            height,
+            xerr=[[value - low], [high - value]],
+            fmt='o',
+            color=COLOURS[colour],
+            capsize=3,
+            markerfacecolor=COLOURS[colour] if low > at or high < at else 'white',
+        )
     axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(axis='y', visible=False)
@@ -79,15 +109,24 @@ def comparison(path: str | pathlib.Path, panels: Mapping[str, Sequence[tuple]]) 
         save(figure, path)
 
 
-def zero_shot(path: str | pathlib.Path, title: str, points: Mapping[int, Estimate],
-              beside: Mapping[str, tuple[str, float]]) -> None:
+def zero_shot(
+    path: str | pathlib.Path,
+    title: str,
+    points: Mapping[int, Estimate],
+    beside: Mapping[str, tuple[str, float]],
+) -> None:
     """Accuracy in choosing one of two without fine-tuning, against pretraining updates.
 
     beside: {name: (colour, accuracy)} of models that have one value, each a line across.
     """
     with panel(path, (6.4, 3.8), title=title, xlabel=UPDATES, ylabel='accuracy (%)') as axes:
-        draw_curve(axes, [{'step': step, **point(found)} for step, found in points.items()],
-                   color=COLOURS['pretrained'], marker='o', markersize=4)
+        draw_curve(
+            axes,
+            [{'step': step, **point(found)} for step, found in points.items()],
+            color=COLOURS['pretrained'],
+            marker='o',
+            markersize=4,
+        )
         axes.axhline(0.5, color=GREY, linestyle='--', linewidth=1, label='chance')
         for name, (colour, accuracy) in beside.items():
             axes.axhline(accuracy, color=COLOURS[colour], linestyle=':', label=name)
@@ -96,7 +135,9 @@ def zero_shot(path: str | pathlib.Path, title: str, points: Mapping[int, Estimat
         axes.legend()
 
 
-def draw_curve(axes: Axes, points: Sequence[dict], field: str = 'step', band: float = 0.2, **style: Any) -> None:
+def draw_curve(
+    axes: Axes, points: Sequence[dict], field: str = 'step', band: float = 0.2, **style: Any
+) -> None:
     """Points, sorted, with a band of their intervals (its opacity; 0: none)."""
     points = sorted(points, key=lambda point: point[field])
     x, values = ([point[name] for point in points] for name in (field, 'value'))
@@ -121,8 +162,8 @@ def log_ticks(axis: Axis, subs: Sequence[int] = (1, 2, 5)) -> None:
 
 
 def scale_updates(axes: Axes, steps: Collection[int], subs: Sequence[int] = (1, 2, 5)) -> None:
-    """A log scale of updates; with step 0, that of imported weights, it is linear up to the first other one. Of steps
-    within a factor of ten the first and the last are labelled."""
+    """A log scale of updates; with step 0, that of imported weights, it is linear up to the first
+    other one. Of steps within a factor of ten the first and the last are labelled."""
     if 0 in steps:
         axes.set_xscale('symlog', linthresh=min(filter(None, steps), default=1), linscale=0.5)
         axes.set_xticks(sorted(steps))

@@ -1,4 +1,5 @@
 """Markdown tables, lists and sections, as lists of lines."""
+
 import pathlib
 from collections.abc import Sequence
 
@@ -15,7 +16,8 @@ def bullets(lines: Sequence[str]) -> list[str]:
 
 
 def included(path: pathlib.Path) -> list[str]:
-    """The lines of another Markdown report as a section of this one: its headings one level down; [] without a file."""
+    """The lines of another Markdown report as a section of this one: its headings one level down;
+    [] without a file."""
     if not path.exists():
         return []
     lines = []

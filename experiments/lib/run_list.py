@@ -1,6 +1,7 @@
-"""Which runs an experiment needs: fine-tuning of a task under a condition, one run a seed; zero-shot scoring of a
-pretrained run's checkpoints.
+"""Which runs an experiment needs: fine-tuning of a task under a condition, one run a seed;
+zero-shot scoring of a pretrained run's checkpoints.
 """
+
 import contextlib
 import dataclasses
 import pathlib
@@ -21,29 +22,60 @@ from gpt1_jax.weights import from_hub
 # Where the labels of the paper's own test split are public. GLUE keeps its own, so `dev` stands in.
 LABELLED_TEST = ('snli', 'scitail', 'race', 'story_cloze')
 NO_MODEL = 'give --config.pretrained=DIR, a pretrained run'
-SOURCES = ('tfds:', 'parquet:', 'hf:')  # a data directory that begins with one of these is taken as it is
-# The rows of Table 5: what each one changes. The auxiliary objective stays on without pretraining (the paper leaves it
-# open); the LSTM starts from another pretrained run.
-CONDITIONS = {'full': {}, 'no_pretraining': {'n_transfer': transfer.NOTHING}, 'no_aux': {'lm_weight': 0.0}, 'lstm': {}}
+# A data directory that begins with one of these is taken as it is
+SOURCES = ('tfds:', 'parquet:', 'hf:')
+# The rows of Table 5: what each one changes. The auxiliary objective stays on without pretraining
+# (the paper leaves it open); the LSTM starts from another pretrained run.
+CONDITIONS = {
+    'full': {},
+    'no_pretraining': {'n_transfer': transfer.NOTHING},
+    'no_aux': {'lm_weight': 0.0},
+    'lstm': {},
+}
 
 OUT = (lambda x: '://' not in x, 'a local directory')
 SEEDS = (lambda x: x and rules.several(finetune.RULES['seed'])[0](x), 'a tuple of seeds')
-GRID = (lambda x: all(each and rules.several(rules.number())[0](each) for each in rules.flatten(x).values()),
-        'a group of fields, each of it a tuple of numbers')
-PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields for each task that it names')
-RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config(), {
-    **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
-    'out': OUT, 'results': (OUT[0], 'a local file'),
-    'zero_shot_steps': rules.several(rules.whole(0)),
-    'processes': rules.whole(0, 64), 'run_minutes': rules.optional(rules.positive()),
-    'curves.conditions': (lambda x: 'full' in x and {*x} <= {'full', 'no_pretraining', 'no_aux'},
-                          "a tuple of 'full' and any of 'no_pretraining' and 'no_aux'"),
-    'curves.rows': (lambda x: x and rules.several(rules.whole(1))[0](x), 'a tuple of numbers of rows'),
-    'curves.seeds': SEEDS,
-    'curves.trials': (lambda x: x and all(len(each) == 2 and min(each) > 0 for each in x), 'pairs (rate, updates)'),
-    'curves.trial_rows': rules.whole(1),
-    **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}).items() if not name.startswith('grid.')} | {
-    'grid': GRID, 'tasks': PER_TASK, 'zero_shot': PER_TASK}
+GRID = (
+    lambda x: all(
+        each and rules.several(rules.number())[0](each) for each in rules.flatten(x).values()
+    ),
+    'a group of fields, each of it a tuple of numbers',
+)
+PER_TASK = (
+    lambda x: all(map(rules.GROUP[0], x.values())),
+    'a group of fields for each task that it names',
+)
+RULES = {
+    name: rule
+    for name, rule in rules.of_defaults(
+        experiments.get_config(),
+        {
+            **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS),
+            'layers': rules.several(rules.whole(-1)),
+            'out': OUT,
+            'results': (OUT[0], 'a local file'),
+            'zero_shot_steps': rules.several(rules.whole(0)),
+            'processes': rules.whole(0, 64),
+            'run_minutes': rules.optional(rules.positive()),
+            'curves.conditions': (
+                lambda x: 'full' in x and {*x} <= {'full', 'no_pretraining', 'no_aux'},
+                "a tuple of 'full' and any of 'no_pretraining' and 'no_aux'",
+            ),
+            'curves.rows': (
+                lambda x: x and rules.several(rules.whole(1))[0](x),
+                'a tuple of numbers of rows',
+            ),
+            'curves.seeds': SEEDS,
+            'curves.trials': (
+                lambda x: x and all(len(each) == 2 and min(each) > 0 for each in x),
+                'pairs (rate, updates)',
+            ),
+            'curves.trial_rows': rules.whole(1),
+            **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()},
+        },
+    ).items()
+    if not name.startswith('grid.')
+} | {'grid': GRID, 'tasks': PER_TASK, 'zero_shot': PER_TASK}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,13 +84,17 @@ class Run:
 
     name:       file-name safe, unique in its list. task: a name in gpt1_jax.data.tasks.
     condition:  which row of a table or line of a figure: 'full', 'no_pretraining', 'layers_3', ...
-    kind:       'finetune' or 'zero_shot'. config: the ConfigDict of that program, complete but for `results`.
+    kind:       'finetune' or 'zero_shot'. config: the ConfigDict of that program, complete but for
+                `results`.
     steps:      zero-shot alone: the pretraining steps scored.
-    keep:       its checkpoint is wanted later: it is not deleted, and a run that lost it is done again.
+    keep:       its checkpoint is wanted later: it is not deleted, and a run that lost it is done
+                again.
 
     status:     'to do', 'done' (in results.jsonl), 'ran', 'no data', 'left out', 'failed'.
-    key:        of its rows. rows: of results.jsonl. error: one line. tokens: to process, estimated in a dry run.
+    key:        of its rows. rows: of results.jsonl. error: one line. tokens: to process, estimated
+                in a dry run.
     """
+
     name: str
     task: str
     condition: str
@@ -76,7 +112,9 @@ class Run:
     @property
     def splits(self) -> tuple[str, ...]:
         """Those that it scores."""
-        return tuple(self.config.eval.splits) if self.kind == 'finetune' else (self.config.data.split,)
+        return (
+            tuple(self.config.eval.splits) if self.kind == 'finetune' else (self.config.data.split,)
+        )
 
     @property
     def splits_read(self) -> tuple[str, ...]:
@@ -86,16 +124,25 @@ class Run:
 
     def lacks_data(self) -> bool:
         """Whether files that it reads are missing."""
-        return not all(has_data(self.task, self.config.data.dir, split) for split in self.splits_read)
+        return not all(
+            has_data(self.task, self.config.data.dir, split) for split in self.splits_read
+        )
 
 
-def finetune_runs(config: ConfigDict, task: str, condition: str, settings: Mapping | None = None,
-                   seeds: Sequence[int] | None = None, keep: bool = False) -> list[Run]:
-    """A fine-tuning run for each seed, from the pretrained run that the condition wants; none for the LSTM where
-    `config.lstm` is not given.
+def finetune_runs(
+    config: ConfigDict,
+    task: str,
+    condition: str,
+    settings: Mapping | None = None,
+    seeds: Sequence[int] | None = None,
+    keep: bool = False,
+) -> list[Run]:
+    """A fine-tuning run for each seed, from the pretrained run that the condition wants; none for
+    the LSTM where `config.lstm` is not given.
 
-    config: configs/experiments.py's. condition: a name in CONDITIONS, or any other with its own settings; what follows
-    an '@' names the settings. settings: {'optimizer.peak_rate': 1e-4, ...}, over config.finetune, config.tasks.TASK and
+    config: configs/experiments.py's. condition: a name in CONDITIONS, or any other with its own
+    settings; what follows an '@' names the settings. settings: {'optimizer.peak_rate': 1e-4, ...},
+    over config.finetune, config.tasks.TASK and
     the condition's. seeds: default `seeds_of` the task.
     """
     base = condition.split('@')[0]
@@ -116,7 +163,9 @@ def finetune_runs(config: ConfigDict, task: str, condition: str, settings: Mappi
         tuned.data.dir = directory(config, task)
         tuned.init_from = str(origin)
         tuned.eval.splits = _scored_splits(config, task, tuned.data.dir)
-        runs.append(Run(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', tuned, keep=keep))
+        runs.append(
+            Run(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', tuned, keep=keep)
+        )
     return runs
 
 
@@ -130,18 +179,25 @@ def _fits(changes, file):
 
 
 def _scored_splits(config, task, data_dir):
-    """Dev, other dev and labelled test splits that are there, and for Figure 2 the training split as well."""
-    labelled = [split for split in tasks.get(task).splits
-                if split.startswith('dev') or (split == 'test' and task in LABELLED_TEST)]
+    """Dev, other dev and labelled test splits that are there, and for Figure 2 the training split
+    as well."""
+    labelled = [
+        split
+        for split in tasks.get(task).splits
+        if split.startswith('dev') or (split == 'test' and task in LABELLED_TEST)
+    ]
     there = [split for split in labelled if split == 'dev' or has_data(task, data_dir, split)]
     return (*there, *['train'] * (task in config.layer_tasks))
 
 
-def zero_shot_runs(config: ConfigDict, task: str, condition: str = 'full', steps: Sequence[int] = ()) -> list[Run]:
-    """The scoring of a task at saved steps of the pretrained run ('full') or of the LSTM's ('lstm'): one Run, or
-    none where that run is not given, or has none of the steps.
+def zero_shot_runs(
+    config: ConfigDict, task: str, condition: str = 'full', steps: Sequence[int] = ()
+) -> list[Run]:
+    """The scoring of a task at saved steps of the pretrained run ('full') or of the LSTM's
+    ('lstm'): one Run, or none where that run is not given, or has none of the steps.
 
-    steps: by default config.zero_shot_steps, or all that the run has saved; by default of an LSTM that exists, those of
+    steps: by default config.zero_shot_steps, or all that the run has saved; by default of an LSTM
+    that exists, those of
     them that it has: it may have been trained for fewer.
     """
     origin = config.lstm if condition == 'lstm' else config.pretrained
@@ -157,21 +213,24 @@ def zero_shot_runs(config: ConfigDict, task: str, condition: str = 'full', steps
         if condition == 'lstm' and (storage.path(origin) / 'config.json').exists():
             saved = workdir.load(origin).steps()
             steps = [step for step in steps if step in saved]
-    run = Run(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, tuple(steps))
+    run = Run(
+        f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, tuple(steps)
+    )
     return [run] if steps else []
 
 
 def find_models(config: ConfigDict) -> None:
-    """Replaces a name in config.pretrained or config.lstm, 'novels' or 'hf:USER/NAME', by the directory of a run, in
-    place. Directories stay. UserError as in `from_hub.local_run`."""
+    """Replaces a name in config.pretrained or config.lstm, 'novels' or 'hf:USER/NAME', by the
+    directory of a run, in place. Directories stay. UserError as in `from_hub.local_run`."""
     for field in ('pretrained', 'lstm'):
         if config[field]:
             config[field] = str(from_hub.local_run(config[field]))
 
 
 def check(config: ConfigDict, pretrained: bool = True) -> None:
-    """UserError, one line, for what would otherwise show after hours: a bad field, a pretrained run or data that is not
-    there, a name that is no task. pretrained: whether the config must name a pretrained run."""
+    """UserError, one line, for what would otherwise show after hours: a bad field, a pretrained run
+    or data that is not there, a name that is no task. pretrained: whether the config must name a
+    pretrained run."""
     rules.validate(config, RULES)
     if pretrained:
         if not config.pretrained:
@@ -179,15 +238,28 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         for directory in filter(None, (config.pretrained, config.lstm)):
             workdir.load(directory)
     if config.run_minutes and not config.processes:
-        raise UserError('config.run_minutes needs config.processes: a run is ended with its process')
+        raise UserError(
+            'config.run_minutes needs config.processes: a run is ended with its process'
+        )
     if not config.data:
-        raise UserError('give the directory that holds the data sets: --config.data=DIR '
-                        '(of experiments.reproduce --data=DIR)')
+        raise UserError(
+            'give the directory that holds the data sets: --config.data=DIR '
+            '(of experiments.reproduce --data=DIR)'
+        )
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
         raise UserError(f'{config.data}: no such directory (the data sets)')
-    rules.require({f'config.{name}': (tuple(names), known_tasks(config)) for name, names in {
-        **{name: config[name] for name in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot')},
-        'curves.tasks': config.curves.tasks}.items()})
+    rules.require(
+        {
+            f'config.{name}': (tuple(names), known_tasks(config))
+            for name, names in {
+                **{
+                    name: config[name]
+                    for name in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot')
+                },
+                'curves.tasks': config.curves.tasks,
+            }.items()
+        }
+    )
     for name in config.layer_tasks:
         if 'accuracy' not in tasks.get(name).metrics:
             raise UserError(f'config.layer_tasks: {name} has no accuracy')
@@ -205,7 +277,8 @@ def seeds_of(config: ConfigDict, task: str) -> tuple[int, ...]:
 
 
 def directory(config: ConfigDict, task: str) -> str:
-    """Where a task's files are: config.data/config.directories.TASK; a name of SOURCES in either is taken as it is."""
+    """Where a task's files are: config.data/config.directories.TASK; a name of SOURCES in either is
+    taken as it is."""
     name = config.directories[task]
     source = next((each for each in (name, config.data) if each.startswith(SOURCES)), None)
     return source or str(pathlib.Path(config.data) / name)

@@ -1,9 +1,10 @@
-"""Does a list of runs, one after the other or several at a time. Runs that are in results.jsonl are not repeated; a
-failed run is named, and the next one starts. Tables and figures are made from the rows of these runs, never from other
-rows of results.jsonl.
+"""Does a list of runs, one after the other or several at a time. Runs that are in results.jsonl are
+not repeated; a failed run is named, and the next one starts. Tables and figures are made from the
+rows of these runs, never from other rows of results.jsonl.
 
 A run's rows are found by its key, a digest of its settings, files, pretrained parameters and code.
 """
+
 import contextlib
 import pathlib
 import shutil
@@ -28,14 +29,20 @@ def results_path(config: ConfigDict) -> pathlib.Path:
     return pathlib.Path(config.results or pathlib.Path(config.out) / 'results.jsonl')
 
 
-def carry_out(config: ConfigDict, runs: Sequence[Run], dry_run: bool = False,
-              may_start: Callable[[], bool] = lambda: True) -> list[Run]:
-    """Do the runs whose rows are not all in results.jsonl yet; returns all with their results, in order.
+def carry_out(
+    config: ConfigDict,
+    runs: Sequence[Run],
+    dry_run: bool = False,
+    may_start: Callable[[], bool] = lambda: True,
+) -> list[Run]:
+    """Do the runs whose rows are not all in results.jsonl yet; returns all with their results, in
+    order.
 
-    config: configs/experiments.py's. A run's directory is OUT/runs/NAME-KEY: changed settings never meet an older run.
-    dry_run: print the list with tokens to process, run nothing. may_start: called before each run; those for which it
-    is False are left out, as all are with config.start=False.
-    A failed run is printed as one line; an interrupt stops all.
+    config: configs/experiments.py's. A run's directory is OUT/runs/NAME-KEY: changed settings never
+    meet an older run.
+    dry_run: print the list with tokens to process, run nothing. may_start: called before each run;
+    those for which it is False are left out, as all are with config.start=False. A failed run is
+    printed as one line; an interrupt stops all.
     """
     rows = results.read(results_path(config), continued=True)
     runs = [look_up(run, rows, config.any_version) for run in runs]
@@ -43,7 +50,10 @@ def carry_out(config: ConfigDict, runs: Sequence[Run], dry_run: bool = False,
     for run in runs:
         if run.status == 'to do':
             to_do.setdefault(run.key, run)
-    counts = [f'{sum(run.status == status for run in runs)} {status}' for status in ('done', 'no data', 'failed')]
+    counts = [
+        f'{sum(run.status == status for run in runs)} {status}'
+        for status in ('done', 'no data', 'failed')
+    ]
     print(f'{len(runs)} runs: {", ".join([f"{len(to_do)} to do", *counts])}', flush=True)
     known = [_line(run) for run in runs if run.status in ('no data', 'failed') and not dry_run]
     printed = dict.fromkeys(known)  # once for all runs without a set
@@ -80,8 +90,12 @@ def _do_all(config, to_do, may_start):
     jobs = {}
     for number, (key, run) in enumerate(to_do.items(), 1):
         directory = _directory(config, run)
-        jobs[key] = side_by_side.Job(f'[{number}/{len(to_do)}] {run.name}', _do, (config, run),
-                                     directory.with_name(f'{directory.name}.log'))
+        jobs[key] = side_by_side.Job(
+            f'[{number}/{len(to_do)}] {run.name}',
+            _do,
+            (config, run),
+            directory.with_name(f'{directory.name}.log'),
+        )
     seconds = config.run_minutes and 60 * config.run_minutes
     key_of = {job.name: key for key, job in jobs.items()}
     found = {}
@@ -90,15 +104,19 @@ def _do_all(config, to_do, may_start):
     with contextlib.closing(calls):
         for job, run, error, took in calls:
             key = key_of[job.name]
-            found[key] = run or replace(to_do[key], status='failed', rows=(),
-                                        error=f'{error}: see {job.log}')
+            found[key] = run or replace(
+                to_do[key], status='failed', rows=(), error=f'{error}: see {job.log}'
+            )
             if found[key].status == 'failed':
                 print(_line(found[key]), flush=True)
                 continue
             elapsed = time.perf_counter() - began
             left = elapsed / len(found) * (len(to_do) - len(found))
-            print(f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, '
-                  f'about {duration(left)} left', flush=True)
+            print(
+                f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, '
+                f'about {duration(left)} left',
+                flush=True,
+            )
     return found
 
 
@@ -122,7 +140,9 @@ def look_up(run: Run, rows: Sequence[dict], any_version: bool) -> Run:
     """
     if run.lacks_data():
         needed = ', '.join(sorted(run.splits_read))
-        return replace(run, status='no data', error=f'{run.config.data.dir} lacks files of {needed}')
+        return replace(
+            run, status='no data', error=f'{run.config.data.dir} lacks files of {needed}'
+        )
     try:
         key = _key(run)
         found = _rows_with(run, key, rows)
@@ -130,11 +150,14 @@ def look_up(run: Run, rows: Sequence[dict], any_version: bool) -> Run:
             found = _of_another_version(run, rows) or found
     except Exception as error:
         return replace(run, status='failed', error=one_line(error))
-    return replace(run, status='done' if complete(run, found) else 'to do', key=key, rows=tuple(found))
+    return replace(
+        run, status='done' if complete(run, found) else 'to do', key=key, rows=tuple(found)
+    )
 
 
 def _key(run, **code):
-    """The `key` of the rows of the run; of several zero-shot steps their keys, joined. code: as in finetune.run_key."""
+    """The `key` of the rows of the run; of several zero-shot steps their keys, joined. code: as in
+    finetune.run_key."""
     if run.kind == 'finetune':
         return finetune.run_key(run.config, **code)
     if not run.steps:
@@ -145,23 +168,36 @@ def _key(run, **code):
 def _rows_with(run, key, rows):
     """The rows of this very run: same settings, files, pretrained parameters and code."""
     keys = set(key.split('+'))
-    return [row for row in rows if row.get('key') in keys and row['split'] in run.splits
-            and (run.kind == 'zero_shot' or row['selection'] in run.config.eval.selections)]
+    return [
+        row
+        for row in rows
+        if row.get('key') in keys
+        and row['split'] in run.splits
+        and (run.kind == 'zero_shot' or row['selection'] in run.config.eval.selections)
+    ]
 
 
 def complete(run: Run, found: Sequence[dict]) -> bool:
-    """Whether every metric of every evaluation is there with its predictions (which intervals are made of), and the
-    checkpoint where it is to be kept."""
+    """Whether every metric of every evaluation is there with its predictions (which intervals are
+    made of), and the checkpoint where it is to be kept."""
     if run.keep and not all(workdir.Run(pathlib.Path(row['run']), {}).steps() for row in found):
         return False
     if run.kind == 'zero_shot':
-        fields, evaluations = ('step',), [(step,) for step in run.steps]
+        fields = ('step',)
+        evaluations = [(step,) for step in run.steps]
     else:
         fields = 'split', 'selection'
-        evaluations = [(split, selection) for split in run.splits for selection in run.config.eval.selections]
-    there = {(*(row[field] for field in fields), row['metric']) for row in found
-             if pathlib.Path(row['predictions']).exists()}
-    return {(*each, metric) for each in evaluations for metric in tasks.get(run.task).metrics} <= there
+        evaluations = [
+            (split, selection) for split in run.splits for selection in run.config.eval.selections
+        ]
+    there = {
+        (*(row[field] for field in fields), row['metric'])
+        for row in found
+        if pathlib.Path(row['predictions']).exists()
+    }
+    return {
+        (*each, metric) for each in evaluations for metric in tasks.get(run.task).metrics
+    } <= there
 
 
 def _of_another_version(run, rows):
@@ -190,8 +226,12 @@ def _do(config, run):
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
         if run.kind == 'zero_shot':  # only the steps without complete rows
-            missing = [step for step in run.steps if not complete(replace(run, steps=(step,)), run.rows)]
-            rows = [row for row in run.rows if row['step'] not in missing] + zero_shot.run(own, missing)
+            missing = [
+                step for step in run.steps if not complete(replace(run, steps=(step,)), run.rows)
+            ]
+            rows = [row for row in run.rows if row['step'] not in missing] + zero_shot.run(
+                own, missing
+            )
         else:
             rows = finetune.run(own, directory)
             if not (run.keep or config.keep_checkpoints):
@@ -200,7 +240,9 @@ def _do(config, run):
         raise
     except Exception as error:
         if not isinstance(error, UserError):  # a bug: also keep the traceback
-            directory.with_name(f'{directory.name}.error.txt').write_text(traceback.format_exc(), encoding='utf-8')
+            directory.with_name(f'{directory.name}.error.txt').write_text(
+                traceback.format_exc(), encoding='utf-8'
+            )
         return replace(run, status='failed', rows=(), error=one_line(error))
     return replace(run, status='ran', rows=tuple(rows))
 

@@ -1,9 +1,11 @@
 """Scores of a list of runs over seeds and conditions, and their text in tables.
 
-Where the labels of the paper's test split are public, the parameters are those that were best on dev, reported on test.
-Elsewhere dev stands in: the parameters of the last step of the fixed schedule, and in a column of their own those that
-were best on dev, which is optimistic, as the same rows chose them.
+Where the labels of the paper's test split are public, the parameters are those that were best on
+dev, reported on test.
+Elsewhere dev stands in: the parameters of the last step of the fixed schedule, and in a column of
+their own those that were best on dev, which is optimistic, as the same rows chose them.
 """
+
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,38 +19,67 @@ from experiments.lib.run_list import Run
 from gpt1_jax import rules, storage
 from gpt1_jax.metrics.bootstrap import interval as interval_of
 
-NA, NOT_RUN = 'n/a', 'not run'
-BASELINES = {'constant': 'constant answer', 'overlap': 'shared words', 'words': 'n-grams',  # of experiments.baselines
-             'probe': 'frozen model', 'random': 'frozen random weights', 'joined': 'frozen model, texts joined',
-             'likelihood': 'log-probabilities', 'likelihood_random': 'log-probabilities, random weights'}
+NA = 'n/a'
+NOT_RUN = 'not run'
+# Of experiments.baselines
+BASELINES = {
+    'constant': 'constant answer',
+    'overlap': 'shared words',
+    'words': 'n-grams',
+    'probe': 'frozen model',
+    'random': 'frozen random weights',
+    'joined': 'frozen model, texts joined',
+    'likelihood': 'log-probabilities',
+    'likelihood_random': 'log-probabilities, random weights',
+}
 CONTROLS = ('random', 'likelihood_random')  # what a frozen model is compared with
 WITHOUT_MODEL = ('constant', 'overlap', 'words')  # the others need a pretrained run
 BASELINES_FILE = 'baselines.json'  # in config.out
-READING = ('All results are in percent (correlations times 100). With several seeds a result is the median, and the '
-           'range is that of the seeds. "final": the parameters of the last step of the fixed schedule; "best": those '
-           f'that were best on dev. {bootstrap.INTERVALS}')
+READING = (
+    'All results are in percent (correlations times 100). With several seeds a result is '
+    'the median, and the '
+    'range is that of the seeds. "final": the parameters of the last step of the fixed '
+    'schedule; "best": those '
+    f'that were best on dev. {bootstrap.INTERVALS}'
+)
 
 
-def find(runs: Sequence[Run], score: Score, condition: str = 'full', selection: str = 'final',
-         split: str | None = None) -> Estimate | None:
-    """The Estimate of a score over its seeds from the rows of the runs; None where there are none. split: default the
-    score's."""
+def find(
+    runs: Sequence[Run],
+    score: Score,
+    condition: str = 'full',
+    selection: str = 'final',
+    split: str | None = None,
+) -> Estimate | None:
+    """The Estimate of a score over its seeds from the rows of the runs; None where there are none.
+    split: default the score's."""
     wanted = split or score.split, score.metric, score.group, selection
-    rows = [row for run in runs if (run.task, run.condition) == (score.task, condition) for row in run.rows
-            if (row['split'], row['metric'], row.get('group'), row.get('selection')) == wanted]
+    rows = [
+        row
+        for run in runs
+        if (run.task, run.condition) == (score.task, condition)
+        for row in run.rows
+        if (row['split'], row['metric'], row.get('group'), row.get('selection')) == wanted
+    ]
     return bootstrap.of_rows(rows) if rows else None
 
 
-def shown(runs: Sequence[Run], score: Score, condition: str = 'full') -> tuple[Estimate | None, str, str]:
+def shown(
+    runs: Sequence[Run], score: Score, condition: str = 'full'
+) -> tuple[Estimate | None, str, str]:
     """(estimate, split, selection) that stand for a score of the paper, by the rule above."""
-    if score.task in run_list.LABELLED_TEST and (found := find(runs, score, condition, 'best', 'test')):
+    if score.task in run_list.LABELLED_TEST and (
+        found := find(runs, score, condition, 'best', 'test')
+    ):
         return found, 'test', 'best'
     return find(runs, score, condition), score.split, 'final'
 
 
 def absent(runs: Sequence[Run], task: str, condition: str = 'full') -> str:
     """The cell for a missing result: 'n/a', or 'n/a (not run)' if its runs were left out."""
-    left_out = any((run.status, run.task, run.condition) == ('left out', task, condition) for run in runs)
+    left_out = any(
+        (run.status, run.task, run.condition) == ('left out', task, condition) for run in runs
+    )
     return f'{NA} ({NOT_RUN})' if left_out else NA
 
 
@@ -69,21 +100,44 @@ def spread(found: Estimate, sign: str = '') -> str:
 
 def settings(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """What the results were made with: all that is not the paper's, and the models."""
-    tuned = f'Settings of fine-tuning: {changes(config.finetune, experiments.get_config().finetune)}'
+    tuned = (
+        f'Settings of fine-tuning: {changes(config.finetune, experiments.get_config().finetune)}'
+    )
     for task in config.tasks:
         tuned += f'; {task}: {listed(rules.flatten(config.tasks[task].to_dict()))}'
-    models = {row['config']['model']['kind']: row['config']['model'] for run in runs
-              for row in run.rows[:1] if 'model' in row.get('config', {})}
-    return [f'{tuned}.', pretrained(config), *(f'Model {kind}: ' + listed(
-        {name: value for name, value in sorted(model.items())
-         if name not in ('kind', 'unroll', 'remat', 'kernels', 'precision')}) + '.'
-        for kind, model in sorted(models.items()))]
+    models = {
+        row['config']['model']['kind']: row['config']['model']
+        for run in runs
+        for row in run.rows[:1]
+        if 'model' in row.get('config', {})
+    }
+    return [
+        f'{tuned}.',
+        pretrained(config),
+        *(
+            f'Model {kind}: '
+            + listed(
+                {
+                    name: value
+                    for name, value in sorted(model.items())
+                    if name not in ('kind', 'unroll', 'remat', 'kernels', 'precision')
+                }
+            )
+            + '.'
+            for kind, model in sorted(models.items())
+        ),
+    ]
 
 
 def changes(ours: ConfigDict, papers: ConfigDict) -> str:
-    """"the paper's but for batch.size 8, train.epochs 5": how a config differs from the paper's."""
+    """ "the paper's but for batch.size 8, train.epochs 5": how a config differs from the
+    paper's."""
     theirs = rules.flatten(papers.to_dict())
-    differs = {name: value for name, value in rules.flatten(ours.to_dict()).items() if value != theirs.get(name)}
+    differs = {
+        name: value
+        for name, value in rules.flatten(ours.to_dict()).items()
+        if value != theirs.get(name)
+    }
     return "the paper's" + (f' but for {listed(differs)}' if differs else '')
 
 
@@ -95,46 +149,80 @@ def listed(fields: Mapping) -> str:
 def pretrained(config: ConfigDict) -> str:
     """Which pretrained runs the results start from. One that was imported under a name is called
     'packaged/novels-DIGEST' or 'hub/USER--NAME/REVISION', wherever this machine has it."""
+
     def named(directory):
-        path, cache = pathlib.Path(directory), storage.cache('')
+        path = pathlib.Path(directory)
+        cache = storage.cache('')
         return str(path.relative_to(cache) if path.is_relative_to(cache) else directory)
-    return f'Pretrained: {named(config.pretrained)}' + (f'; LSTM: {named(config.lstm)}.' if config.lstm else '.')
+
+    return f'Pretrained: {named(config.pretrained)}' + (
+        f'; LSTM: {named(config.lstm)}.' if config.lstm else '.'
+    )
 
 
 def state(runs: Sequence[Run]) -> list[str]:
-    """A line for each task without data, one for the runs that were left out, and one for each failed run."""
-    no_data = {f'{NA}, no data: {each.task} ({each.error})' for each in runs if each.status == 'no data'}
+    """A line for each task without data, one for the runs that were left out, and one for each
+    failed run."""
+    no_data = {
+        f'{NA}, no data: {each.task} ({each.error})' for each in runs if each.status == 'no data'
+    }
     left_out = sorted({each.name for each in runs if each.status == 'left out'})
     failed = [f'FAILED: {each.name}: {each.error}' for each in runs if each.status == 'failed']
-    return [*([f'{NA} ({NOT_RUN}): {", ".join(left_out)}'] if left_out else []), *sorted(no_data), *failed]
+    return [
+        *([f'{NA} ({NOT_RUN}): {", ".join(left_out)}'] if left_out else []),
+        *sorted(no_data),
+        *failed,
+    ]
 
 
 def difference(runs: Sequence[Run], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
-    """Condition a - condition b of a column (the mean of its scores), over what both have; None without any."""
+    """Condition a - condition b of a column (the mean of its scores), over what both have; None
+    without any."""
     found = []
     for score in scores:
         of_a, *where_a = shown(runs, score, a)
         of_b, *where_b = shown(runs, score, b)
-        # A run that was stopped between two splits has its score on dev alone, another one that on test.
-        if of_a is not None and of_b is not None and where_a == where_b and of_a.by_seed.keys() & of_b.by_seed.keys():
+        # A run that was stopped between two splits has its score on dev alone, another one that on
+        # test.
+        if (
+            of_a is not None
+            and of_b is not None
+            and where_a == where_b
+            and of_a.by_seed.keys() & of_b.by_seed.keys()
+        ):
             found.append(bootstrap.minus(of_a, of_b))
     return bootstrap.mean(found) if found else None
 
 
 def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list[str]:
-    """Lines on the last step against the first of each model, and on the models at the last step that both have.
+    """Lines on the last step against the first of each model, and on the models at the last step
+    that both have.
 
-    models: {condition: {step: result}}. minus: (result, result) -> their difference, paired over `what`.
+    models: {condition: {step: result}}. minus: (result, result) -> their difference, paired over
+    `what`.
     """
+
     def line(name, a, b):
         return f'{name}: {signed(minus(a, b))[:-1]}, paired over the same {what}).'
 
-    text = [line(f'{MODELS[condition]}, from update {min(steps):,} to {max(steps):,}', steps[max(steps)],
-                 steps[min(steps)]) for condition, steps in models.items() if len(steps) > 1]
+    text = [
+        line(
+            f'{MODELS[condition]}, from update {min(steps):,} to {max(steps):,}',
+            steps[max(steps)],
+            steps[min(steps)],
+        )
+        for condition, steps in models.items()
+        if len(steps) > 1
+    ]
     shared = set.intersection(*map(set, models.values())) if len(models) == len(MODELS) else ()
     if shared:
         both = ' − '.join(MODELS[condition] for condition in models)
-        text.append(line(f'{both} at update {max(shared):,}', *(steps[max(shared)] for steps in models.values())))
+        text.append(
+            line(
+                f'{both} at update {max(shared):,}',
+                *(steps[max(shared)] for steps in models.values()),
+            )
+        )
     return text
 
 
@@ -150,22 +238,35 @@ def baselines(path: str | pathlib.Path) -> list[dict]:
     return storage.read_json(path)['rows'] if path.exists() else []
 
 
-def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None,
-                  found: Estimate | None = None) -> dict[str, dict]:
+def baseline_rows(
+    rows: Sequence[dict], score: Score, split: str | None = None, found: Estimate | None = None
+) -> dict[str, dict]:
     """{baseline: its row} of those that are defined for a score.
 
-    split: default the score's. found: ours, beside which a baseline of another number of evaluated rows does not count.
+    split: default the score's. found: ours, beside which a baseline of another number of evaluated
+    rows does not count.
     """
     wanted = score.task, split or score.split, score.group, score.metric
-    return {row['baseline']: row for row in rows
-            if (row['task'], row['split'], row['group'], row['metric']) == wanted and row['value'] is not None
-            and (found is None or row['n'] == found.n)}
+    return {
+        row['baseline']: row
+        for row in rows
+        if (row['task'], row['split'], row['group'], row['metric']) == wanted
+        and row['value'] is not None
+        and (found is None or row['n'] == found.n)
+    }
 
 
-def best_baseline(config: ConfigDict, score: Score, found: Estimate | None, split: str | None = None) -> str:
-    """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is above ours."""
+def best_baseline(
+    config: ConfigDict, score: Score, found: Estimate | None, split: str | None = None
+) -> str:
+    """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is
+    above ours."""
     known = baselines(pathlib.Path(config.out) / BASELINES_FILE)
-    rows = [row for name, row in baseline_rows(known, score, split, found).items() if name not in CONTROLS]
+    rows = [
+        row
+        for name, row in baseline_rows(known, score, split, found).items()
+        if name not in CONTROLS
+    ]
     best = max(rows, key=lambda row: row['value'], default=None)
     if best is None:
         return ''

@@ -4,6 +4,7 @@ A GPU waits while a process reads rows, compiles a program or saves a checkpoint
 keep it busy. Each has a time limit and a log of the lines that it prints, and a crash of one harms
 no other.
 """
+
 import collections
 import contextlib
 import multiprocessing
@@ -26,6 +27,7 @@ EVERY = 0.2  # seconds between looks at the time limits
 
 class Job(NamedTuple):
     """A call to make. log: the file that gets what a process of its own prints."""
+
     name: str
     function: Callable
     arguments: tuple
@@ -34,6 +36,7 @@ class Job(NamedTuple):
 
 class Outcome(NamedTuple):
     """A call that has ended. error: one line where it has no value."""
+
     job: Job
     value: Any
     error: str
@@ -48,8 +51,12 @@ def share_devices() -> None:
     os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 
 
-def call(jobs: Sequence[Job], processes: int = 0, seconds: float | None = None,
-         may_start: Callable[[], bool] = lambda: True) -> Iterator[Outcome]:
+def call(
+    jobs: Sequence[Job],
+    processes: int = 0,
+    seconds: float | None = None,
+    may_start: Callable[[], bool] = lambda: True,
+) -> Iterator[Outcome]:
     """Make the calls; yields each as it ends.
 
     processes: how many at a time. 0: in this process, in turn; an exception is the caller's.

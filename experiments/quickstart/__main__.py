@@ -1,10 +1,12 @@
-"""GPT-1 in small: text -> tokenizer -> pretraining -> fine-tuning with and without it -> zero-shot -> report.
+"""GPT-1 in small: text -> tokenizer -> pretraining -> fine-tuning with and without
+it -> zero-shot -> report.
 
 python -m experiments.quickstart [--workdir=runs/quickstart]
 
 Downloads nothing: the text is the novels of the package. Takes five to
 eight minutes on two CPU cores. Rerun an interrupted command to resume it.
 """
+
 import pathlib
 import time
 
@@ -20,16 +22,24 @@ from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import results
 from gpt1_jax.training import transfer
 
-DEV, TEST = 6, 7  # the first six novels are for training, the next one selects the best epoch, three are for the test
+# The first six novels are for training, the next one selects the best epoch, three are for the test
+DEV = 6
+TEST = 7
 PACKAGED = 'novels'  # the model of the package, pretrained on other novels
 
 
 def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
     """Runs everything as configs/quickstart.py describes; returns the headline results."""
     config = config.copy_and_resolve_references()
-    rules.require({'--workdir': (str(directory), run_list.OUT), **{
-        f'config.examples.{name}': (n, (lambda x: x > 0 and x % 4 == 0, 'a multiple of 4'))
-        for name, n in config.examples.items()}})
+    rules.require(
+        {
+            '--workdir': (str(directory), run_list.OUT),
+            **{
+                f'config.examples.{name}': (n, (lambda x: x > 0 and x % 4 == 0, 'a multiple of 4'))
+                for name, n in config.examples.items()
+            },
+        }
+    )
     directory = pathlib.Path(directory)
     started = time.perf_counter()
 
@@ -39,8 +49,12 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
     stage('making labelled sets, training a vocabulary, writing token shards')
     novels = list(corpus.documents(corpus.NOVELS))
     splits = {'train': novels[:DEV], 'dev': novels[DEV:TEST], 'test': novels[TEST:]}
-    sets = novel_tasks.write(directory / 'tasks', {name: (splits[name], config.examples[name]) for name in splits})
-    manifest = prepare(directory / 'tokens', splits['train'], splits['dev'], vocab_size=config.vocab_size)
+    sets = novel_tasks.write(
+        directory / 'tasks', {name: (splits[name], config.examples[name]) for name in splits}
+    )
+    manifest = prepare(
+        directory / 'tokens', splits['train'], splits['dev'], vocab_size=config.vocab_size
+    )
 
     stage('pretraining')
     config.pretrain.data.tokens = str(directory / 'tokens')
@@ -52,8 +66,12 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
     for task, of_task in sets.items():
         items = of_task['test']
         path = directory / f'predictions_{task}_trigram.jsonl'
-        results.write_predictions(path, [item.id for item in items], [item.label for item in items],
-                                  trigram.scores(counts, items))
+        results.write_predictions(
+            path,
+            [item.id for item in items],
+            [item.label for item in items],
+            trigram.scores(counts, items),
+        )
         rows[task] = {report.TRIGRAM: path}
 
     for task in ('pronoun', 'continuation'):
@@ -75,9 +93,11 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
 
 def _fine_tune(config, task, pretrained, directory, stage):
     """Fine-tunes from three beginnings; {name: path of the predictions on the test items}."""
-    beginnings = {report.PRETRAINED: (pretrained, None),
-                  report.SCRATCH: (pretrained, transfer.NOTHING),
-                  report.PACKAGED: (PACKAGED, None)}
+    beginnings = {
+        report.PRETRAINED: (pretrained, None),
+        report.SCRATCH: (pretrained, transfer.NOTHING),
+        report.PACKAGED: (PACKAGED, None),
+    }
     paths = {}
     for name, (init_from, n_transfer) in beginnings.items():
         stage(f'fine-tuning on {task}, {name}')
@@ -108,18 +128,25 @@ def _facts(config, manifest, splits):
     read = config.pretrain.train.steps * config.pretrain.batch.size * model.n_ctx
     train = manifest['splits']['train']
     return {
-        'novels for training / development / test': ' / '.join(f'{len(novels)}' for novels in splits.values()),
+        'novels for training / development / test': ' / '.join(
+            f'{len(novels)}' for novels in splits.values()
+        ),
         'training text': f'{train["words"]:,} words, {train["tokens"]:,} tokens of a vocabulary of '
-                         f'{manifest["vocab_size"]:,}',
-        'model': f'{model.n_layer} layers, width {model.n_embd}, {model.n_head} heads, context of {model.n_ctx} tokens',
+        f'{manifest["vocab_size"]:,}',
+        'model': f'{model.n_layer} layers, width {model.n_embd}, {model.n_head} heads, context of '
+        f'{model.n_ctx} tokens',
         'pretraining': f'{config.pretrain.train.steps:,} steps of {config.pretrain.batch.size} x '
-                       f'{model.n_ctx} tokens, {read:,} in all',
-        'fine-tuning': f'{config.finetune.train.epochs} epochs of {config.examples.train:,} examples'}
+        f'{model.n_ctx} tokens, {read:,} in all',
+        'fine-tuning': f'{config.finetune.train.epochs} epochs of {config.examples.train:,} '
+        'examples',
+    }
 
 
 def _define_flags():
     config_file.define('quickstart', 'Sizes; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('workdir', 'runs/quickstart', 'Directory for all output; an unfinished run is resumed.')
+    flags.DEFINE_string(
+        'workdir', 'runs/quickstart', 'Directory for all output; an unfinished run is resumed.'
+    )
 
 
 def main() -> None:

@@ -1,13 +1,17 @@
 """Three labelled sets made from novels, in which words without their order are of little help.
 
   pronoun       which word comes next in a sentence, he or him? (head 'classify')
-  continuation  the second half of a sentence, or that of another sentence of the novel? (head 'choice')
-  word_order    the second half of a sentence, or the same with two neighbouring words exchanged? (head 'choice')
+  continuation  the second half of a sentence, or that of another sentence of the novel? (head
+                'choice')
+  word_order    the second half of a sentence, or the same with two neighbouring words exchanged?
+                (head 'choice')
 
-A naive Bayes classifier of the other half of the sentences is right for half of the items of `pronoun`, for each word.
-The items of `continuation` come in pairs that share their two endings: each ending is right once and wrong once. Both
-are equally long and share the same words with each context. Every item is a pure function of the novels and the seed.
+A naive Bayes classifier of the other half of the sentences is right for half of the items of
+`pronoun`, for each word. The items of `continuation` come in pairs that share their two endings:
+each ending is right once and wrong once. Both are equally long and share the same words with each
+context. Every item is a pure function of the novels and the seed.
 """
+
 import collections
 import dataclasses
 import json
@@ -26,12 +30,13 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.quickstart import PRONOUNS
 from gpt1_jax.errors import UserError
 
-# A sentence ends at . ! or ? with closing marks, before white space and a capital; Mr. and the like end none.
+# A sentence ends at . ! or ? with closing marks, before white space and a capital; Mr. and the like
+# end none.
 END = re.compile(r'(?<!\bMr)(?<!\bDr)(?<!\bSt)(?<!\bMrs)[.!?]["”’\')]*\s+(?=["“‘\'(]*[A-Z])')
 WORD = re.compile(r'\w+')
-BEGINNING_WORDS = range(4, 20)   # of a sentence for `pronoun`, before that word
-SENTENCE_WORDS = range(8, 27)    # of a sentence with an ending: both halves together
-CONTEXT_WORDS = range(2, 25)     # of the sentence before it
+BEGINNING_WORDS = range(4, 20)  # of a sentence for `pronoun`, before that word
+SENTENCE_WORDS = range(8, 27)  # of a sentence with an ending: both halves together
+CONTEXT_WORDS = range(2, 25)  # of the sentence before it
 
 
 def sentences(text: str) -> list[list[str]]:
@@ -66,34 +71,54 @@ def naive_bayes(train: Sequence[Example], items: Sequence[Example]) -> np.ndarra
 
 
 def pronoun(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n beginnings of sentences, as many before each of PRONOUNS (the label), before which they are cut off."""
+    """n beginnings of sentences, as many before each of PRONOUNS (the label), before which they are
+    cut off."""
     beginnings: list[set[str]] = [set() for _ in PRONOUNS]
     for novel in novels:
         for sentence in sum(sentences(novel.text), []):
             spoken = sentence.split()
-            places = [i for i, word in enumerate(spoken) if i in BEGINNING_WORDS and word.rstrip('.,;!?') in PRONOUNS]
+            places = [
+                i
+                for i, word in enumerate(spoken)
+                if i in BEGINNING_WORDS and word.rstrip('.,;!?') in PRONOUNS
+            ]
             if places:
                 place = rng.choice(places)
-                beginnings[PRONOUNS.index(spoken[place].rstrip('.,;!?'))].add(' '.join(spoken[:place]))
+                beginnings[PRONOUNS.index(spoken[place].rstrip('.,;!?'))].add(
+                    ' '.join(spoken[:place])
+                )
     fewest = min(map(len, beginnings))
-    items = [Example('', (text,), (), label) for label, texts in enumerate(beginnings)
-             for text in rng.sample(sorted(texts), fewest)]
+    items = [
+        Example('', (text,), (), label)
+        for label, texts in enumerate(beginnings)
+        for text in rng.sample(sorted(texts), fewest)
+    ]
     rng.shuffle(items)
     halves = items[::2], items[1::2]
-    right = np.concatenate([naive_bayes(other, half).argmax(-1) == [item.label for item in half]
-                            for half, other in (halves, halves[::-1])])
+    right = np.concatenate(
+        [
+            naive_bayes(other, half).argmax(-1) == [item.label for item in half]
+            for half, other in (halves, halves[::-1])
+        ]
+    )
     chosen = []
     for label in range(len(PRONOUNS)):
         for by_words in (True, False):
-            group = [item for item, hit in zip(sum(halves, []), right) if (item.label, hit) == (label, by_words)]
+            group = [
+                item
+                for item, hit in zip(sum(halves, []), right)
+                if (item.label, hit) == (label, by_words)
+            ]
             chosen += _sample(group, n // 4, f'beginnings before {PRONOUNS[label]!r}', rng)
     rng.shuffle(chosen)
     return [dataclasses.replace(item, id=str(i)) for i, item in enumerate(chosen)]
 
 
 class Cut(NamedTuple):
-    """A sentence cut in the middle. context: the sentence before it and its first half. ending: its second half.
+    """A sentence cut in the middle. context: the sentence before it and its first half. ending: its
+    second half.
     context_words, ending_words: their different words."""
+
     context: tuple[str, str]
     ending: str
     context_words: set[str]
@@ -118,23 +143,33 @@ def continuation(novels: Sequence[Document], n: int, rng: random.Random) -> list
     items = []
     for pair in _sample(pairs, n // 2, 'pairs for continuation', rng):
         endings = tuple(cut.ending for cut in pair)
-        items += [Example(str(len(items) + label), cut.context, endings, label) for label, cut in enumerate(pair)]
+        items += [
+            Example(str(len(items) + label), cut.context, endings, label)
+            for label, cut in enumerate(pair)
+        ]
     return items
 
 
 def word_order(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n items, an even number, each of a sentence of its own; either ending is right equally often."""
+    """n items, an even number, each of a sentence of its own; either ending is right equally
+    often."""
     pairs = []
     for cut in (cut for novel in novels for cut in _cuts(novel)):
         spoken = cut.ending.split()
-        places = [i for i, (a, b) in enumerate(zip(spoken, spoken[1:])) if f'{a}{b}'.isalpha() and a != b]
+        places = [
+            i for i, (a, b) in enumerate(zip(spoken, spoken[1:])) if f'{a}{b}'.isalpha() and a != b
+        ]
         if places:
             i = rng.choice(places)
-            exchanged = ' '.join([*spoken[:i], spoken[i + 1], spoken[i], *spoken[i + 2:]])
+            exchanged = ' '.join([*spoken[:i], spoken[i + 1], spoken[i], *spoken[i + 2 :]])
             pairs.append((cut.context, (cut.ending, exchanged)))
     labels = rng.sample([0, 1] * (n // 2), n)
-    return [Example(str(i), context, endings[::-1] if label else endings, label)
-            for i, ((context, endings), label) in enumerate(zip(_sample(pairs, n, 'sentences', rng), labels))]
+    return [
+        Example(str(i), context, endings[::-1] if label else endings, label)
+        for i, ((context, endings), label) in enumerate(
+            zip(_sample(pairs, n, 'sentences', rng), labels)
+        )
+    ]
 
 
 def _cuts(novel):
@@ -145,14 +180,21 @@ def _cuts(novel):
             spoken = sentence.split()
             if len(spoken) in SENTENCE_WORDS and len(before.split()) in CONTEXT_WORDS:
                 middle = len(spoken) // 2
-                context, ending = (before, ' '.join(spoken[:middle])), ' '.join(spoken[middle:])
-                cuts.append(Cut(context, ending, *(set(words(text)) for text in (' '.join(context), ending))))
+                context = (before, ' '.join(spoken[:middle]))
+                ending = ' '.join(spoken[middle:])
+                cuts.append(
+                    Cut(
+                        context, ending, *(set(words(text)) for text in (' '.join(context), ending))
+                    )
+                )
     return cuts
 
 
 def _balanced(a, b):
     """Whether each context shares the same words with the other's ending as with its own."""
-    return all(cut.context_words & a.ending_words == cut.context_words & b.ending_words for cut in (a, b))
+    return all(
+        cut.context_words & a.ending_words == cut.context_words & b.ending_words for cut in (a, b)
+    )
 
 
 def _sample(candidates, n, what, rng):
@@ -164,15 +206,19 @@ def _sample(candidates, n, what, rng):
 MAKERS = {'pronoun': pronoun, 'continuation': continuation, 'word_order': word_order}
 
 
-def write(directory: pathlib.Path, splits: dict[str, tuple[Sequence[Document], int]],
-          seed: int = 0) -> dict[str, dict[str, list[Example]]]:
-    """Makes {task: {split: items}} from {split: (novels, number of items)}; writes DIRECTORY/{task}_{split}.jsonl."""
+def write(
+    directory: pathlib.Path, splits: dict[str, tuple[Sequence[Document], int]], seed: int = 0
+) -> dict[str, dict[str, list[Example]]]:
+    """Makes {task: {split: items}} from {split: (novels, number of items)}; writes
+    DIRECTORY/{task}_{split}.jsonl."""
     directory.mkdir(parents=True, exist_ok=True)
     sets = {name: {} for name in MAKERS}
     for name, make in MAKERS.items():
         for split, (novels, n) in splits.items():
             sets[name][split] = make(novels, n, random.Random(f'{seed} {name} {split}'))
-            lines = [json.dumps(_record(item), ensure_ascii=False) + '\n' for item in sets[name][split]]
+            lines = [
+                json.dumps(_record(item), ensure_ascii=False) + '\n' for item in sets[name][split]
+            ]
             storage.write(directory / f'{name}_{split}.jsonl', ''.join(lines).encode())
     return sets
 
@@ -181,5 +227,11 @@ def _record(item):
     """An item with the fields that gpt1_jax/data/tasks/quickstart.py reads."""
     if not item.choices:
         return {'id': item.id, 'text': item.texts[0], 'label': PRONOUNS[item.label]}
-    return {'id': item.id, 'before': item.texts[0], 'beginning': item.texts[1], 'ending1': item.choices[0],
-            'ending2': item.choices[1], 'label': item.label + 1}
+    return {
+        'id': item.id,
+        'before': item.texts[0],
+        'beginning': item.texts[1],
+        'ending1': item.choices[0],
+        'ending2': item.choices[1],
+        'label': item.label + 1,
+    }

@@ -1,4 +1,6 @@
-"""The quickstart's report: Markdown and figures, computed from the predictions that the runs wrote."""
+"""The quickstart's report: Markdown and figures, computed from the predictions that the runs
+wrote."""
+
 import pathlib
 from collections.abc import Mapping
 
@@ -37,7 +39,8 @@ include the spread between seeds of training."""
 
 
 def accuracy(path: str | pathlib.Path) -> Estimate:
-    """That of a predictions file; of files of the same items in the same order the resamples are the same."""
+    """That of a predictions file; of files of the same items in the same order the resamples are
+    the same."""
     ids, gold, found = metrics.read_predictions(path)
     (draws,) = metrics.draws('accuracy', gold, [found])
     return Estimate(metrics.compute(['accuracy'], gold, found)['accuracy'], draws, len(ids))
@@ -67,8 +70,13 @@ def verdict(differences: Mapping[str, Estimate]) -> str:
     return '; '.join(f'{word} on {" and ".join(names)}' for word, names in tasks.items() if names)
 
 
-def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: pathlib.Path,
-          predictions: Mapping[str, Mapping[str, pathlib.Path]], zero_shot: Mapping[int, str]) -> list[str]:
+def write(
+    directory: pathlib.Path,
+    facts: Mapping[str, object],
+    pretrained: pathlib.Path,
+    predictions: Mapping[str, Mapping[str, pathlib.Path]],
+    zero_shot: Mapping[int, str],
+) -> list[str]:
     """Writes report.md and the figures; returns and prints the headline results.
 
     pretrained: the run. predictions: {task: {a name of COLOURS: path}}; word_order, which has no
@@ -76,8 +84,10 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: path
     """
     curves = plots.read_curves(pretrained)
     step, perplexity = curves['valid_perplexity'][-1]
-    found = {task: {name: accuracy(paths[name]) for name in COLOURS if name in paths}
-             for task, paths in predictions.items()}
+    found = {
+        task: {name: accuracy(paths[name]) for name in COLOURS if name in paths}
+        for task, paths in predictions.items()
+    }
     headlines = [f'pretraining: validation perplexity {perplexity:.1f} after {step:,} updates']
     for task, of_task in found.items():
         values = ', '.join(f'{name} {shown(score)}' for name, score in of_task.items())
@@ -90,21 +100,46 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: path
     points = {step: accuracy(path) for step, path in sorted(zero_shot.items())}
     beside = {name: (COLOURS[name], found[WORD_ORDER][name].value) for name in (TRIGRAM, PACKAGED)}
     plots.training_curves(directory / 'pretraining.png', {'GPT-1': curves})
-    figures.comparison(directory / 'accuracy.png', {
-        task: [(name, COLOURS[name], figures.point(score)) for name, score in of_task.items()]
-        for task, of_task in found.items()})
+    figures.comparison(
+        directory / 'accuracy.png',
+        {
+            task: [(name, COLOURS[name], figures.point(score)) for name, score in of_task.items()]
+            for task, of_task in found.items()
+        },
+    )
     figures.zero_shot(directory / 'zero_shot.png', 'Word order, zero-shot', points, beside)
     lines = [
-        '# Quickstart: GPT-1 from text to tasks', '', ABOUT, '', '## Accuracy on the test items (percent)', '',
+        '# Quickstart: GPT-1 from text to tasks',
+        '',
+        ABOUT,
+        '',
+        '## Accuracy on the test items (percent)',
+        '',
         *table(['', *COLOURS], _accuracies(found)),
-        '![accuracy of the models and the trigram](accuracy.png)', '',
-        '## Differences (points)', '', *table(['', *map(' - '.join, PAIRS)], _differences(found)),
-        *bullets(headlines[-2:]), '## Zero-shot during pretraining', '',
-        *table(['updates', 'accuracy (%)'],
-               [[f'{step:,}', shown(score)] for step, score in points.items()]),
-        '![zero-shot accuracy over updates](zero_shot.png)', '', '## Pretraining', '', headlines[0], '',
-        '![loss, rate, perplexity, throughput](pretraining.png)', '', '## Sizes', '',
-        *table(['', 'value'], list(facts.items()))]
+        '![accuracy of the models and the trigram](accuracy.png)',
+        '',
+        '## Differences (points)',
+        '',
+        *table(['', *map(' - '.join, PAIRS)], _differences(found)),
+        *bullets(headlines[-2:]),
+        '## Zero-shot during pretraining',
+        '',
+        *table(
+            ['updates', 'accuracy (%)'],
+            [[f'{step:,}', shown(score)] for step, score in points.items()],
+        ),
+        '![zero-shot accuracy over updates](zero_shot.png)',
+        '',
+        '## Pretraining',
+        '',
+        headlines[0],
+        '',
+        '![loss, rate, perplexity, throughput](pretraining.png)',
+        '',
+        '## Sizes',
+        '',
+        *table(['', 'value'], list(facts.items())),
+    ]
     path = directory / 'report.md'
     path.write_text('\n'.join(lines), encoding='utf-8')
     print(f'report: {path}')
@@ -115,8 +150,10 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: path
 
 def _accuracies(found):
     """The rows of the table of accuracies. found: {task: {name: Estimate}}."""
-    return [[_label(task), *(shown(of_task[name]) if name in of_task else '' for name in COLOURS)]
-            for task, of_task in found.items()]
+    return [
+        [_label(task), *(shown(of_task[name]) if name in of_task else '' for name in COLOURS)]
+        for task, of_task in found.items()
+    ]
 
 
 def _differences(found):

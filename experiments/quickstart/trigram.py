@@ -9,6 +9,7 @@ ends as none, after which p(w) = 1 / V: V counts the different words of the text
 all that the text lacks. A history that the text lacks, c(h .) = 0, is shortened at once. This is
 absolute discounting (Ney, Essen and Kneser, 1994): each count gives D to the shorter history.
 """
+
 import collections
 import math
 import re
@@ -20,13 +21,14 @@ import numpy as np
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.quickstart import PRONOUNS
 
-HISTORY = 2      # words
+HISTORY = 2  # words
 DISCOUNT = 0.75  # the customary one: 0.5 and 0.9 change the accuracy of no task by a point
 WORD = re.compile(r'\w+|[^\w\s]')
 
 
 class Counts(NamedTuple):
     """What is counted. A history is a tuple of zero to two words."""
+
     words: collections.Counter[tuple[str, ...]]  # (*history, word): how often the word follows
     total: collections.Counter[tuple[str, ...]]  # history: how many words follow it
     kinds: collections.Counter[tuple[str, ...]]  # history: how many different words follow it
@@ -44,7 +46,7 @@ def count(texts: Iterable[str]) -> Counts:
         spoken = words(text)
         for length in range(1, HISTORY + 2):
             starts = range(len(spoken) - length + 1)
-            counts.words.update(tuple(spoken[start:start + length]) for start in starts)
+            counts.words.update(tuple(spoken[start : start + length]) for start in starts)
     for (*history, _), n in counts.words.items():
         counts.total[tuple(history)] += n
         counts.kinds[tuple(history)] += 1
@@ -55,7 +57,7 @@ def probability(counts: Counts, word: str, before: Sequence[str]) -> float:
     """p(word | the last words of `before`)."""
     p = 1 / (counts.kinds[()] + 1)
     for length in range(min(HISTORY, len(before)) + 1):
-        history = tuple(before[len(before) - length:])
+        history = tuple(before[len(before) - length :])
         total = counts.total[history]
         if total == 0:
             break

@@ -1,21 +1,25 @@
-"""The paper's experiments from books to a report: pretraining, zero-shot, fine-tuning, ablations, tables and figures.
+"""The paper's experiments from books to a report: pretraining, zero-shot, fine-tuning, ablations,
+tables and figures.
 
-python -m experiments.reproduce --config=configs/small_cpu.py --books=DIR_OR_GLOB --data=DATA --out=runs/small_cpu
+python -m experiments.reproduce --config=configs/small_cpu.py --books=DIR_OR_GLOB --data=DATA \\
+    --out=runs/small_cpu
 
-The config says what is run, how large, and in which order (config.stages, config.runs): configs/small_cpu.py,
-configs/overnight_cpu.py, configs/one_gpu.py. --books: a directory with train/ and valid/, or with .txt files, or a
-pattern of these. --data: the directory of the data sets, as config.directories names them; sets that are not there are
-left out.
+The config says what is run, how large, and in which order (config.stages, config.runs):
+configs/small_cpu.py, configs/overnight_cpu.py, configs/one_gpu.py. --books: a directory with train/
+and valid/, or with .txt files, or a pattern of these. --data: the directory of the data sets, as
+config.directories names them; sets that are not there are left out.
 
---minutes is a deadline: runs start in the order of priority while there is time left, and the remaining ones are
-`n/a (not run)`. A stage in config.limits has minutes of its own. With config.processes runs are done side by side, each
-with a log in OUT/runs. Stopped or killed at any moment, the same command resumes with the same results.
+--minutes is a deadline: runs start in the order of priority while there is time left, and the
+remaining ones are `n/a (not run)`. A stage in config.limits has minutes of its own. With
+config.processes runs are done side by side, each with a log in OUT/runs. Stopped or killed at any
+moment, the same command resumes with the same results.
 
---stage=NAME does one stage: prepare (tokenizes the books, which needs only a CPU), one of config.stages, or report.
-After prepare, --dry_run prints the plan and stops.
+--stage=NAME does one stage: prepare (tokenizes the books, which needs only a CPU), one of
+config.stages, or report. After prepare, --dry_run prints the plan and stops.
 
 --config.pretrained=RUN and --config.lstm=RUN replace pretraining by existing models.
 """
+
 import contextlib
 import importlib.util
 import math
@@ -42,13 +46,24 @@ RULES = run_list.RULES | {
     'runs': run_list.PER_TASK,
     **dict.fromkeys(('books', 'valid_books'), rules.optional(rules.whole(1))),
     'minutes': rules.optional(rules.positive()),
-    'limits': (lambda x: all(map(rules.positive()[0], x.values())), 'a number of minutes for each stage that it names'),
-    'saved': rules.whole(1, 1000)}
+    'limits': (
+        lambda x: all(map(rules.positive()[0], x.values())),
+        'a number of minutes for each stage that it names',
+    ),
+    'saved': rules.whole(1, 1000),
+}
 
 
-def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, books: str | None = None,
-        data: str | None = None, dry_run: bool = False) -> None:
-    """Do one stage, or all; see the module. UserError, at the end, if runs or stages failed; Interrupted."""
+def run(
+    config: ConfigDict,
+    out: str | pathlib.Path,
+    stage: str | None = None,
+    books: str | None = None,
+    data: str | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Do one stage, or all; see the module. UserError, at the end, if runs or stages failed;
+    Interrupted."""
     config = checked(config, out, data)
     if stage not in (None, 'prepare', 'report', *config.stages):
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
@@ -69,18 +84,24 @@ def _do(config, out, stage):
     """A stage, or all of them; UserError, at the end, if runs or stages failed."""
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python', *sys.orig_argv[1:]])})
     clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf)
-    failures = {name: error for name in config.stages if stage in (None, name)
-                if (error := _timed(config, name, clock))}
+    failures = {
+        name: error
+        for name in config.stages
+        if stage in (None, name)
+        if (error := _timed(config, name, clock))
+    }
     if stage in (None, 'report'):
         check_trained(config, clock)
         from experiments.reproduce import report  # draws: needs matplotlib
+
         report.write(config, clock, failures)
     if failures:
         raise UserError('; '.join(f'{name}: {error}' for name, error in failures.items()))
 
 
 def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None) -> ConfigDict:
-    """A copy of a config with the paths of a job in OUT. UserError for a mistake that shows before the job starts."""
+    """A copy of a config with the paths of a job in OUT. UserError for a mistake that shows before
+    the job starts."""
     config = config.copy_and_resolve_references()
     config.out = str(out)
     rules.require({'--out': (config.out, run_list.OUT)})
@@ -88,10 +109,20 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     out = pathlib.Path(out)
     conditions = rules.several(rules.one_of(*run_list.CONDITIONS, *plan_lib.GROUPS))
     stages = rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))
-    rules.require({
-        'config.stages': (config.stages, stages), 'config.limits': (tuple(config.limits), stages),
-        **{f'config.runs.{name}.tasks': (of.tasks, run_list.known_tasks(config)) for name, of in config.runs.items()},
-        **{f'config.runs.{name}.conditions': (of.conditions, conditions) for name, of in config.runs.items()}})
+    rules.require(
+        {
+            'config.stages': (config.stages, stages),
+            'config.limits': (tuple(config.limits), stages),
+            **{
+                f'config.runs.{name}.tasks': (of.tasks, run_list.known_tasks(config))
+                for name, of in config.runs.items()
+            },
+            **{
+                f'config.runs.{name}.conditions': (of.conditions, conditions)
+                for name, of in config.runs.items()
+            },
+        }
+    )
     config.data = str(data or config.data)
     if config.pretrained:
         _adopt(config)
@@ -105,11 +136,16 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
 
 
 def _adopt(config):
-    """Copy the model, batch, optimizer and length of a given pretrained run into config.pretrain."""
+    """Copy the model, batch, optimizer and length of a given pretrained run into
+    config.pretrain."""
     check_finished(config.pretrained)
     of_run = workdir.load(config.pretrained).config
     for group in ('model', 'batch', 'optimizer', 'train'):  # imported weights have a model alone
-        known = {field: value for field, value in of_run.get(group, {}).items() if field in config.pretrain[group]}
+        known = {
+            field: value
+            for field, value in of_run.get(group, {}).items()
+            if field in config.pretrain[group]
+        }
         config.pretrain[group].update(known)
 
 
@@ -118,7 +154,10 @@ def check_finished(directory: str | pathlib.Path) -> None:
     last, total = workdir.load(directory).progress()
     if last is None or last < (total or last):
         of_total = f' of {total:,}' if total else ''
-        raise UserError(f'{directory}: pretraining is at step {last or 0:,}{of_total}: it must be finished first')
+        raise UserError(
+            f'{directory}: pretraining is at step {last or 0:,}{of_total}: it must be '
+            'finished first'
+        )
 
 
 def check_trained(config: ConfigDict, clock: clock_lib.Clock) -> None:
@@ -143,10 +182,11 @@ def _limit(config, stage):
 
 
 def _timed(config, stage, clock):
-    """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an error at once, unless
-    its stage has a limit.
+    """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an
+    error at once, unless its stage has a limit.
 
-    At the deadline, or the stage's limit, the remaining runs are left out; that is no error but of pretraining.
+    At the deadline, or the stage's limit, the remaining runs are left out; that is no error but of
+    pretraining.
     """
     limit = _limit(config, stage)
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
@@ -174,9 +214,13 @@ def _timed(config, stage, clock):
         return None
     last, total = workdir.load(config.pretrained).progress()
     if clock.left <= 0 or not last:
-        raise UserError(f'{config.pretrained}: the {minutes} were over before pretraining was: '
-                        'give more --minutes to continue')
-    told = f'the {minutes} are over at update {last:,} of {total:,}; the other stages take this model'
+        raise UserError(
+            f'{config.pretrained}: the {minutes} were over before pretraining was: '
+            'give more --minutes to continue'
+        )
+    told = (
+        f'the {minutes} are over at update {last:,} of {total:,}; the other stages take this model'
+    )
     print(f'{stage}: {told}', flush=True)
     return told
 
@@ -198,8 +242,10 @@ def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | N
 
     Returns what failed, or None.
     """
+
     def may_start():
         return clock.left_of(stage, _limit(config, stage)) > 0
+
     runs = plan_lib.runs(config, stage)
     if runs:
         runs = runner.carry_out(config, runs, may_start=may_start)
@@ -213,11 +259,18 @@ def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | N
 
 
 def _baselines(config, tasks, names, may_start):
-    """Compute baselines, several sets at a time with config.processes; returns those that failed."""
+    """Compute baselines, several sets at a time with config.processes; returns those that
+    failed."""
     out = pathlib.Path(config.out)
-    jobs = [side_by_side.Job(f'{task}: {", ".join(names)}', baselines.run,
-                             (config, out / scores.BASELINES_FILE, (task,), names),
-                             out / 'runs' / f'{task}-baselines.log') for task in tasks]
+    jobs = [
+        side_by_side.Job(
+            f'{task}: {", ".join(names)}',
+            baselines.run,
+            (config, out / scores.BASELINES_FILE, (task,), names),
+            out / 'runs' / f'{task}-baselines.log',
+        )
+        for task in tasks
+    ]
     seconds = config.run_minutes and 60 * config.run_minutes
     failed = []
     with contextlib.closing(side_by_side.call(jobs, config.processes, seconds, may_start)) as calls:
@@ -233,10 +286,16 @@ def _baselines(config, tasks, names, may_start):
 def _define_flags():
     cli.define_process_flags()
     config_file.define('small_cpu', 'Sizes; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('books', None, 'Directory with train/ and valid/ or .txt files, or a pattern.')
+    flags.DEFINE_string(
+        'books', None, 'Directory with train/ and valid/ or .txt files, or a pattern.'
+    )
     flags.DEFINE_string('data', None, 'Directory that holds the data sets.')
-    flags.DEFINE_string('out', None, 'Directory to write; an unfinished job there is resumed.', required=True)
-    flags.DEFINE_float('minutes', None, 'Deadline: device time in all; default config.minutes.', lower_bound=0)
+    flags.DEFINE_string(
+        'out', None, 'Directory to write; an unfinished job there is resumed.', required=True
+    )
+    flags.DEFINE_float(
+        'minutes', None, 'Deadline: device time in all; default config.minutes.', lower_bound=0
+    )
     flags.DEFINE_string('stage', None, 'One stage; default all of them.')
     flags.DEFINE_bool('dry_run', False, 'Print the plan and stop.')
 
@@ -247,8 +306,11 @@ def main() -> None:
         side_by_side.share_devices()
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if processes.joined():
-        raise UserError('experiments.reproduce works in one process: pretrain with several (gpt1 pretrain), then '
-                        'give --config.pretrained=RUN')
+        raise UserError(
+            'experiments.reproduce works in one process: pretrain with several (gpt1 '
+            'pretrain), then '
+            'give --config.pretrained=RUN'
+        )
     if f.minutes is not None:
         f.config.minutes = f.minutes
     run_list.find_models(f.config)

@@ -1,4 +1,6 @@
-"""The device time of a job, over all its starts: a file keeps it, and SIGTERM ends the work when it is used up."""
+"""The device time of a job, over all its starts: a file keeps it, and SIGTERM ends the work when it
+is used up."""
+
 import contextlib
 import math
 import os
@@ -15,11 +17,13 @@ EVERY = 1.0  # seconds between writes of the file: a kill loses at most that
 
 
 class _Stopped(BaseException):
-    """Not an Exception, so that no row, checkpoint or run in progress takes it for a failure of its own."""
+    """Not an Exception, so that no row, checkpoint or run in progress takes it for a failure of its
+    own."""
 
 
 class Clock:
-    """Seconds that each stage has used, kept in a file as {stage: seconds}. total: seconds for the whole job."""
+    """Seconds that each stage has used, kept in a file as {stage: seconds}. total: seconds for the
+    whole job."""
 
     def __init__(self, path: str | pathlib.Path, total: float = math.inf) -> None:
         self.path = pathlib.Path(path)
@@ -40,14 +44,18 @@ class Clock:
 
     @contextlib.contextmanager
     def counting(self, stage: str, limit: float = math.inf) -> Iterator[None]:
-        """Count the time inside this context for a stage. Once `total`, or the stage's limit, is used up, the process
-        gets one SIGTERM, as from a scheduler; any SIGTERM raises Interrupted here, except in training, which saves
-        first."""
-        began, before, done = time.monotonic(), self.stages.get(stage, 0.0), threading.Event()
+        """Count the time inside this context for a stage. Once `total`, or the stage's limit, is
+        used up, the process gets one SIGTERM, as from a scheduler; any SIGTERM raises Interrupted
+        here, except in training, which saves first."""
+        began = time.monotonic()
+        before = self.stages.get(stage, 0.0)
+        done = threading.Event()
 
         def write():
             self.stages[stage] = before + time.monotonic() - began
-            storage.write_json(self.path, {name: round(seconds, 1) for name, seconds in self.stages.items()})
+            storage.write_json(
+                self.path, {name: round(seconds, 1) for name, seconds in self.stages.items()}
+            )
 
         def watch():
             stopped = False
@@ -59,6 +67,7 @@ class Clock:
 
         def stop(*_):
             raise _Stopped
+
         thread = threading.Thread(target=watch, daemon=True)
         handler = signal.signal(signal.SIGTERM, stop)
         thread.start()

@@ -1,4 +1,6 @@
-"""A job's input, prepared before it starts: OUT/tokens, the books as shards with their tokenizer."""
+"""A job's input, prepared before it starts: OUT/tokens, the books as shards with their
+tokenizer."""
+
 import dataclasses
 import pathlib
 
@@ -18,8 +20,8 @@ HELD_OUT = 0.02  # fraction of a corpus without validation books
 def prepare(config: ConfigDict, books: str | None) -> None:
     """Tokenize the books.
 
-    config: configs/reproduce.py's, with the paths of a job. books: the program's flag, needed the first time; files
-    that exist in OUT are kept.
+    config: configs/reproduce.py's, with the paths of a job. books: the program's flag, needed the
+    first time; files that exist in OUT are kept.
     """
     run_list.check(config, pretrained=False)
     pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
@@ -33,20 +35,28 @@ def tokenize(config: ConfigDict, books: str) -> None:
     """Write the shards of the books, with a given pretrained run's tokenizer if there is one."""
     vocabulary = config.pretrain.tokenizer
     if plan.given(config):
-        vocabulary = ConfigDict(dict.fromkeys(vocabulary) | {'source': str(plan.tokenizer_of(config))})
+        vocabulary = ConfigDict(
+            dict.fromkeys(vocabulary) | {'source': str(plan.tokenizer_of(config))}
+        )
     train, valid = books_of(books, config.books, config.valid_books)
-    wanted = dataclasses.replace(pretrain.prepare_config(config.pretrain.data, vocabulary), corpus=train, valid=valid)
+    wanted = dataclasses.replace(
+        pretrain.prepare_config(config.pretrain.data, vocabulary), corpus=train, valid=valid
+    )
     prepare_lib.prepare(wanted, plan.tokens_of(config), lock.hold)
 
 
-def books_of(books: str | pathlib.Path, limit: int | None = None,
-             valid_limit: int | None = None) -> tuple[list[str], list[str] | float]:
-    """(training files, validation files or the fraction to hold out) of a directory with train/ and valid/, another
-    directory, or a pattern. limit, valid_limit: at most so many, evenly spaced by name; default all."""
+def books_of(
+    books: str | pathlib.Path, limit: int | None = None, valid_limit: int | None = None
+) -> tuple[list[str], list[str] | float]:
+    """(training files, validation files or the fraction to hold out) of a directory with train/ and
+    valid/, another directory, or a pattern. limit, valid_limit: at most so many, evenly spaced by
+    name; default all."""
+
     def spaced(spec, limit):
         files = corpus.sources(spec)
         n = min(limit or len(files), len(files))
         return [files[i * len(files) // n] for i in range(n)]
+
     train, valid = (pathlib.Path(books) / split for split in ('train', 'valid'))
     if train.is_dir() and valid.is_dir():
         return spaced(train, limit), spaced(valid, valid_limit)

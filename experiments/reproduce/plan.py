@@ -1,4 +1,5 @@
 """The plan of a job: its runs in the order of priority, and the config of pretraining."""
+
 import pathlib
 
 import numpy as np
@@ -10,16 +11,18 @@ from experiments.lib.scores import BASELINES
 from gpt1_jax.data import tokens
 from gpt1_jax.runs.console import duration
 
-MODELS = {'pretrain': 'pretrained', 'pretrain_lstm': 'lstm'}  # stages that train a model, and its field of the config
+# Stages that train a model, and its field of the config
+MODELS = {'pretrain': 'pretrained', 'pretrain_lstm': 'lstm'}
 # Conditions of config.runs in addition to Table 5's; those of BASELINES are no runs.
 GROUPS = ('layers', 'grid', 'zero_shot', 'zero_shot_lstm', *BASELINES)
 
 
 def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Run]:
-    """The runs of a stage in the order of priority: all tasks with their first seed, then with the next one.
+    """The runs of a stage in the order of priority: all tasks with their first seed, then with the
+    next one.
 
-    config: configs/reproduce.py's; without config.lstm there are no runs of the LSTM. steps: the updates to score
-    zero-shot; by default all saved ones.
+    config: configs/reproduce.py's; without config.lstm there are no runs of the LSTM. steps: the
+    updates to score zero-shot; by default all saved ones.
     """
     if stage in MODELS:
         return []
@@ -31,11 +34,18 @@ def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Ru
         if condition == 'grid':
             return table5_ablations.grid_specs(config, task)
         if condition == 'layers':  # none and all are 'no_pretraining' and 'full'
-            return [run for n in config.layers if 0 <= n < config.pretrain.model.n_layer
-                    for run in finetune_runs(config, task, f'layers_{n}', {'n_transfer': n})]
+            return [
+                run
+                for n in config.layers
+                if 0 <= n < config.pretrain.model.n_layer
+                for run in finetune_runs(config, task, f'layers_{n}', {'n_transfer': n})
+            ]
         return zero_shot_runs(config, task, 'full' if condition == 'zero_shot' else 'lstm', steps)
+
     conditions = [condition for condition in wanted.conditions if condition not in BASELINES]
-    found = [run for task in wanted.tasks for condition in conditions for run in of(task, condition)]
+    found = [
+        run for task in wanted.tasks for condition in conditions for run in of(task, condition)
+    ]
     return sorted(found, key=lambda run: run.seed)
 
 
@@ -49,11 +59,16 @@ def all_runs(config: ConfigDict) -> dict[str, list[Run]]:
 
 def baselines_of(config: ConfigDict, stage: str) -> tuple[str, ...]:
     """The baselines that a stage computes for each of its tasks, names in scores.BASELINES."""
-    return () if stage in MODELS else tuple(name for name in config.runs[stage].conditions if name in BASELINES)
+    return (
+        ()
+        if stage in MODELS
+        else tuple(name for name in config.runs[stage].conditions if name in BASELINES)
+    )
 
 
 def given(config: ConfigDict, stage: str = 'pretrain') -> bool:
-    """Whether the config names the model of a stage of MODELS, so that this job does not train it."""
+    """Whether the config names the model of a stage of MODELS, so that this job does not train
+    it."""
     model = config[MODELS[stage]]
     return bool(model) and pathlib.Path(model) != pathlib.Path(config.out) / stage
 
@@ -77,9 +92,12 @@ def pretraining(config: ConfigDict, lstm: bool = False) -> ConfigDict:
     if not p.train.steps:
         windows = tokens.open_split(tokens_of(config), 'train').n_windows(p.model.n_ctx)
         p.train.steps = int(p.train.epochs * windows / p.batch.size)
-    # Without steps in the config they are evenly spaced on a log scale from a 512th of the last one.
+    # Without steps in the config they are evenly spaced on a log scale from a 512th of the last
+    # one.
     last = p.train.steps
-    saved = p.checkpoint.keep_steps or {round(step) for step in np.geomspace(last, max(1, last // 512), config.saved)}
+    saved = p.checkpoint.keep_steps or {
+        round(step) for step in np.geomspace(last, max(1, last // 512), config.saved)
+    }
     if lstm:
         p.update(config.lstm_differs)
     p.checkpoint.keep_steps = tuple(step for step in sorted(saved) if step <= p.train.steps)
@@ -89,7 +107,8 @@ def pretraining(config: ConfigDict, lstm: bool = False) -> ConfigDict:
 
 
 def lines(config: ConfigDict) -> list[str]:
-    """The plan as text: pretraining's length, then the runs of each stage in the order in which time is spent."""
+    """The plan as text: pretraining's length, then the runs of each stage in the order in which
+    time is spent."""
     text = [f'deadline: {duration(60 * config.minutes) if config.minutes else "none"}']
     for stage, specs in all_runs(config).items():
         there = [run.name for run in specs if not run.lacks_data()]
@@ -98,10 +117,16 @@ def lines(config: ConfigDict) -> list[str]:
         if stage in MODELS and given(config, stage):
             what = config[MODELS[stage]]
         elif baselines_of(config, stage):
-            what = f'{", ".join(baselines_of(config, stage))} of {", ".join(config.runs[stage].tasks)}'
+            what = (
+                f'{", ".join(baselines_of(config, stage))} of {", ".join(config.runs[stage].tasks)}'
+            )
         elif stage in MODELS:
             p = pretraining(config, lstm=stage == 'pretrain_lstm') if has_text(config) else None
-            what = f'{p.train.steps:,} updates of {p.batch.size} x {p.model.n_ctx} tokens' if p else 'no text'
+            what = (
+                f'{p.train.steps:,} updates of {p.batch.size} x {p.model.n_ctx} tokens'
+                if p
+                else 'no text'
+            )
         if stage in config.limits:
             what += f'; at most {duration(60 * config.limits[stage])}'
         text.append(f'{stage}: {what}' + (f'; no data for {", ".join(no_data)}' if no_data else ''))

@@ -1,4 +1,6 @@
-"""The report of a job, report.md: what ran, what differs from the paper, and the paper's tables, figures and claims."""
+"""The report of a job, report.md: what ran, what differs from the paper, and the paper's tables,
+figures and claims."""
+
 import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,26 +20,46 @@ from gpt1_jax.runs.console import duration
 
 
 def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None:
-    """Write OUT/report.md and its PNG files from the finished runs; none is started. failures: {stage: what failed}."""
+    """Write OUT/report.md and its PNG files from the finished runs; none is started. failures:
+    {stage: what failed}."""
     out = pathlib.Path(config.out)
     config = config.copy_and_resolve_references()
     config.start = False
-    parts = [name for name in tables.PARTS if name != 'figure_blimp' or 'blimp' in config.zero_shot_tasks]
+    parts = [
+        name for name in tables.PARTS if name != 'figure_blimp' or 'blimp' in config.zero_shot_tasks
+    ]
     try:
         tables.run(config, parts)
     except UserError as error:  # what could be written is
         print(error, flush=True)
     models = {'GPT-1': config.pretrained, 'LSTM': config.lstm}
     trained = {name: workdir.load(directory) for name, directory in models.items() if directory}
-    trained = {name: run for name, run in trained.items() if results.read(run.metrics)}  # imported weights have none
+    # Imported weights have none
+    trained = {name: run for name, run in trained.items() if results.read(run.metrics)}
     if trained:
-        plots.training_curves(out / 'pretraining.png', {
-            name: plots.read_curves(run.path) for name, run in trained.items()})
-    lines = ["# The paper's experiments", '', *table(('', 'value'), facts(config, clock, trained)),
-             *(f'**{name} failed:** {error}\n' for name, error in failures.items()),
-             '## What differs from the paper', '', *bullets(differences(config)),
-             *(['## Pretraining', '', '![loss, rate, held-out perplexity, throughput](pretraining.png)', '']
-               if trained else [])]
+        plots.training_curves(
+            out / 'pretraining.png',
+            {name: plots.read_curves(run.path) for name, run in trained.items()},
+        )
+    lines = [
+        "# The paper's experiments",
+        '',
+        *table(('', 'value'), facts(config, clock, trained)),
+        *(f'**{name} failed:** {error}\n' for name, error in failures.items()),
+        '## What differs from the paper',
+        '',
+        *bullets(differences(config)),
+        *(
+            [
+                '## Pretraining',
+                '',
+                '![loss, rate, held-out perplexity, throughput](pretraining.png)',
+                '',
+            ]
+            if trained
+            else []
+        ),
+    ]
     for name in parts:
         lines += included(out / f'{name}.md')
     (out / 'report.md').write_text('\n'.join(lines).rstrip() + '\n', encoding='utf-8')
@@ -45,13 +67,16 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
 
 
 def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) -> list[list[str]]:
-    """Rows of the report's first table: commands, sizes, times, versions. trained: the models with a log."""
+    """Rows of the report's first table: commands, sizes, times, versions. trained: the models with
+    a log."""
     found = results.read(runner.results_path(config))
     commands = [row['command'] for row in results.read(pathlib.Path(config.out) / 'commands.jsonl')]
     rows = [['command', command] for command in dict.fromkeys(commands)]
     model = workdir.load(config.pretrained).config['model']
-    rows += [['device', ', '.join(dict.fromkeys(row['device'] for row in found if 'device' in row))],
-             ['GPT-1', f'{model["n_layer"]} layers x {model["n_embd"]} wide, context {model["n_ctx"]}']]
+    rows += [
+        ['device', ', '.join(dict.fromkeys(row['device'] for row in found if 'device' in row))],
+        ['GPT-1', f'{model["n_layer"]} layers x {model["n_embd"]} wide, context {model["n_ctx"]}'],
+    ]
     if config.lstm:
         rows.append(['LSTM', f'{workdir.load(config.lstm).config["model"]["n_units"]} units'])
     if plan.has_text(config):
@@ -62,13 +87,23 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
         rows += _of_training(config, name, run)
     versions = provenance.versions()
     # A run that was evaluated again by hand has rows without a key.
-    finetuned = {row['key'] for row in found if row['kind'] == 'finetune' and 'key' in row
-                 and (config.any_version or row['code'] == versions['code'])}
+    finetuned = {
+        row['key']
+        for row in found
+        if row['kind'] == 'finetune'
+        and 'key' in row
+        and (config.any_version or row['code'] == versions['code'])
+    }
     rows.append(['fine-tuning runs', f'{len(finetuned):,}'])
     rows += [[f'time: {stage}', duration(seconds)] for stage, seconds in clock.stages.items()]
     limit = f' of {config.minutes:g} minutes' if config.minutes else ''
     rows.append(['time on the device', f'{duration(clock.used)}{limit}'])
-    return [*rows, ['commit', versions['commit']], ['code', versions['code']], *map(list, versions['versions'].items())]
+    return [
+        *rows,
+        ['commit', versions['commit']],
+        ['code', versions['code']],
+        *map(list, versions['versions'].items()),
+    ]
 
 
 def _text(config):
@@ -92,8 +127,12 @@ def _of_training(config, name, run):
         rows.append([f'{name}: speed, median', f'{speed:,.0f} tokens/s{share}'])
     valid = [row for row in logged if row.get('valid_perplexity') is not None]
     if valid:
-        rows.append([f'{name}: validation perplexity',
-                     f'{valid[-1]["valid_perplexity"]:.2f} a token after {valid[-1]["step"]:,} updates'])
+        rows.append(
+            [
+                f'{name}: validation perplexity',
+                f'{valid[-1]["valid_perplexity"]:.2f} a token after {valid[-1]["step"]:,} updates',
+            ]
+        )
     return rows
 
 
@@ -102,15 +141,30 @@ def differences(config: ConfigDict) -> Sequence[str]:
     found = []
     if plan.has_text(config):
         text = _text(config)
-        found.append(f'The corpus: {text["documents"]:,} books ({text["tokens"]:,} tokens) rather than BooksCorpus '
-                     '(about 7,000 books, a billion tokens).')
+        found.append(
+            f'The corpus: {text["documents"]:,} books ({text["tokens"]:,} tokens) rather '
+            'than BooksCorpus '
+            '(about 7,000 books, a billion tokens).'
+        )
     of_run = workdir.load(config.pretrained).config
     if 'optimizer' in of_run:
         ours = {group: of_run[group] for group in ('model', 'batch', 'optimizer', 'train')}
-        found.append(f'Settings of pretraining: {scores.changes(ConfigDict(ours), papers.get_config())}.')
+        found.append(
+            f'Settings of pretraining: {scores.changes(ConfigDict(ours), papers.get_config())}.'
+        )
     else:
-        found.append('The weights were imported: what they were trained on, and for how long, is in their model card.')
-    own = {task: rows for task in config.tasks if (rows := config.tasks[task].get('data', {}).get('eval_rows'))}
+        found.append(
+            'The weights were imported: what they were trained on, and for how long, is '
+            'in their model card.'
+        )
+    own = {
+        task: rows
+        for task in config.tasks
+        if (rows := config.tasks[task].get('data', {}).get('eval_rows'))
+    }
     rows = f'{config.finetune.data.eval_rows or "all"} of a split at most'
-    return [*found, f'Evaluated rows: {", ".join([rows, *(f"{task} {rows}" for task, rows in own.items())])}.',
-            "Results are on dev where the test labels are not public; the paper's are on test."]
+    return [
+        *found,
+        f'Evaluated rows: {", ".join([rows, *(f"{task} {rows}" for task, rows in own.items())])}.',
+        "Results are on dev where the test labels are not public; the paper's are on test.",
+    ]

@@ -2,6 +2,7 @@
 
 A traceback is a bug of this library.
 """
+
 import contextlib
 import difflib
 import functools
@@ -25,23 +26,32 @@ from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 
 
-def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_output: bool = False) -> None:
-    """Define and parse flags, call main() and exit: with 0; with 1 and `error: ...` for a UserError, an OSError or too
-    little memory; with 2 for a bad flag; with 130 for an interrupt. --help shows the main module's docstring and flags.
+def run(
+    main: Callable[[], None], define_flags: Callable[[], None], ends_with_output: bool = False
+) -> None:
+    """Define and parse flags, call main() and exit: with 0; with 1 and `error: ...` for a
+    UserError, an OSError or too little memory; with 2 for a bad flag; with 130 for an interrupt.
+    --help shows the main module's docstring and flags.
 
     define_flags: called first, as defining a config's flag already reads its file and overrides.
-    ends_with_output: once standard output has no reader (`| head`), the program ends with status 141; by default it
-    continues silently, for what it writes to files.
+    ends_with_output: once standard output has no reader (`| head`), the program ends with status
+    141; by default it continues silently, for what it writes to files.
     """
     if 'jax' in sys.modules:
-        startup.with_huge_pages()  # of a program that is run by its module: gpt1 did so before these imports
+        # Of a program that is run by its module: gpt1 did so before these imports
+        startup.with_huge_pages()
     terminal.guard(ends_with_output)
-    logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
+    # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
+    logging.set_verbosity(logging.FATAL)
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
-    flags.DEFINE_bool('trust_code', False, 'Run the code, FILE:NAME, that only the config.json of a run names.')
+    flags.DEFINE_bool(
+        'trust_code', False, 'Run the code, FILE:NAME, that only the config.json of a run names.'
+    )
     _exit_if_bad(define_flags)
-    app.run(functools.partial(_run_main, main), flags_parser=lambda argv: _exit_if_bad(_parse, argv))
+    app.run(
+        functools.partial(_run_main, main), flags_parser=lambda argv: _exit_if_bad(_parse, argv)
+    )
 
 
 def _run_main(main, argv):
@@ -60,7 +70,10 @@ def _run_main(main, argv):
         main()
         sys.stdout.flush()
     except Interrupted as error:
-        _fail(str(error), flags.FLAGS.exit_code_when_stopped if 'exit_code_when_stopped' in flags.FLAGS else 1)
+        _fail(
+            str(error),
+            flags.FLAGS.exit_code_when_stopped if 'exit_code_when_stopped' in flags.FLAGS else 1,
+        )
     except UserError as error:
         _fail(str(error), 1)
     except OSError as error:
@@ -69,13 +82,23 @@ def _run_main(main, argv):
         _fail('interrupted', 130)
     except Exception as error:
         if 'RESOURCE_EXHAUSTED' in str(error):
-            _fail(f'{_folded(error)[:300]}: training takes less with --config.batch.microbatches=N (the same '
-                  'update), --config.model.remat=True (not for an LSTM) or more devices (--config.mesh.fsdp=N)', 1)
+            _fail(
+                f'{_folded(error)[:300]}: training takes less with '
+                '--config.batch.microbatches=N (the same '
+                'update), --config.model.remat=True (not for an LSTM) or more devices '
+                '(--config.mesh.fsdp=N)',
+                1,
+            )
         platforms = os.environ.get('JAX_PLATFORMS', '')
         if traceback.extract_tb(error.__traceback__)[-1].filename.endswith('xla_bridge.py') or (
-                platforms and not _has_devices()):
-            _fail(f'JAX_PLATFORMS={platforms}: jax has no such device here ({_folded(error)[:200] or "none found"}); '
-                  'JAX_PLATFORMS=cpu, or none, takes what there is', 1)
+            platforms and not _has_devices()
+        ):
+            _fail(
+                f'JAX_PLATFORMS={platforms}: jax has no such device here '
+                f'({_folded(error)[:200] or "none found"}); '
+                'JAX_PLATFORMS=cpu, or none, takes what there is',
+                1,
+            )
         processes = sys.modules.get('gpt1_jax.parallel.processes')
         if processes is None or not processes.lost(error):
             raise
@@ -85,10 +108,12 @@ def _run_main(main, argv):
 def keep_compiled_programs() -> None:
     """Keep what jax compiles under GPT1_JAX_CACHE, so that a second start does not compile again.
 
-    JAX_COMPILATION_CACHE_DIR, if set, takes precedence. Programs for a CPU may use instructions that other CPUs lack,
-    so each kind of host has a directory. A cache that cannot be read or written is silently not used.
+    JAX_COMPILATION_CACHE_DIR, if set, takes precedence. Programs for a CPU may use instructions
+    that other CPUs lack, so each kind of host has a directory. A cache that cannot be read or
+    written is silently not used.
     """
     import jax
+
     if getattr(jax.config, 'jax_compilation_cache_dir') is not None:
         return
     host = hashlib.sha256(_processor().encode()).hexdigest()[:12]
@@ -97,12 +122,17 @@ def keep_compiled_programs() -> None:
         directory.mkdir(parents=True, exist_ok=True)
         jax.config.update('jax_compilation_cache_dir', str(directory))
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.2)
-        warnings.filterwarnings('ignore', message='Error (reading|writing) persistent compilation cache entry')
+        warnings.filterwarnings(
+            'ignore', message='Error (reading|writing) persistent compilation cache entry'
+        )
 
 
 def _processor():
     """The model and the instruction sets of this host's CPU."""
-    with contextlib.suppress(OSError), open('/proc/cpuinfo', encoding='utf-8', errors='replace') as file:
+    with (
+        contextlib.suppress(OSError),
+        open('/proc/cpuinfo', encoding='utf-8', errors='replace') as file,
+    ):
         wanted = ('model name', 'flags', 'Features', 'CPU part')
         return ''.join(sorted({line for line in file if line.startswith(wanted)}))
     return platform.processor()
@@ -125,17 +155,26 @@ def _parse(argv):
             print('\n'.join(['', f'Fields of {given}, set by --config.FIELD=VALUE:', '', *lines]))
         sys.exit(0)
     except flags.UnrecognizedFlagError as error:
-        fields = config_help.fields(config_file.load(config_file.chosen)) if config_file.chosen else []
-        meant = suggestion(error.flagname, [*flags.FLAGS, *(f'config.{name}' for name, *_ in fields)])
-        meant = meant or '; --help lists what there is, configs/coming_from.md the flags of other libraries'
+        fields = (
+            config_help.fields(config_file.load(config_file.chosen)) if config_file.chosen else []
+        )
+        meant = suggestion(
+            error.flagname, [*flags.FLAGS, *(f'config.{name}' for name, *_ in fields)]
+        )
+        meant = (
+            meant
+            or '; --help lists what there is, configs/coming_from.md the flags of other libraries'
+        )
         raise flags.Error(f'Unknown command line flag {error.flagname!r}{meant}') from None
 
 
 def suggestion(given: str, known: Iterable[str]) -> str:
-    """', did you mean --config.batch.size?' for an unknown flag, or '' where no known one is like it.
+    """', did you mean --config.batch.size?' for an unknown flag, or '' where no known one is like
+    it.
 
-    given: the unknown flag, without dashes (configs/coming_from.md has those of other libraries). known: the program's
-    flags, with 'config.batch.size' for each field, also known as 'batch_size' and 'size'; 'batch' is its group.
+    given: the unknown flag, without dashes (configs/coming_from.md has those of other libraries).
+    known: the program's flags, with 'config.batch.size' for each field, also known as 'batch_size'
+    and 'size'; 'batch' is its group.
     """
     name = given.replace('-', '_').replace('.', '_')
     known = list(known)
@@ -144,13 +183,19 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     for flag in known:
         for one in (flag.removeprefix('config.').replace('.', '_'), flag.rpartition('.')[2]):
             names.setdefault(one, flag)
-    near = ([name] if name in names else [one for one in names if f'_{name}_' in f'_{one}_']  # of config.warmup_steps
-            or difflib.get_close_matches(name, names, n=1, cutoff=0.7))
+    # Of config.warmup_steps
+    near = (
+        [name]
+        if name in names
+        else [one for one in names if f'_{name}_' in f'_{one}_']
+        or difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    )
     return f', did you mean --{names[near[0]]}?' if near else ''
 
 
 def _exit_if_bad(function, *arguments):
-    """Call a function that defines or parses flags; a bad flag, or a bad field of a config, ends the program."""
+    """Call a function that defines or parses flags; a bad flag, or a bad field of a config, ends
+    the program."""
     try:
         return function(*arguments)
     except flags.Error as error:
@@ -165,7 +210,8 @@ def _exit_if_bad(function, *arguments):
 
 
 def _flag_error(text):
-    """An error of absl in our words: flags that must be given, with their help; a value for a whole group of fields."""
+    """An error of absl in our words: flags that must be given, with their help; a value for a whole
+    group of fields."""
     missing = re.findall(r'Flag --(\w+) must have a value other than None', text)
     if missing:
         return 'give ' + ', '.join(f'--{name} ({flags.FLAGS[name].help})' for name in missing)
@@ -179,13 +225,17 @@ def _with_flag(text):
     for argument in sys.argv[1:]:
         flag = argument.partition('=')[0]
         if text in {f"'{name}'" for name in flag.split('.')[1:]}:
-            return (f'{flag}: the config has no {text} there (a config file can add names to overrides such as '
-                    'config.tasks)')
+            return (
+                f'{flag}: the config has no {text} there (a config file can add names to '
+                'overrides such as '
+                'config.tasks)'
+            )
     return text
 
 
 def _unraisable(unraisable):
-    """An interrupt in a callback, such as jax's for the garbage collector, also ends the program; Python would drop it.
+    """An interrupt in a callback, such as jax's for the garbage collector, also ends the program;
+    Python would drop it.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         _fail('interrupted', 130)
@@ -199,7 +249,12 @@ def _show_warning(message, category, filename, lineno, file=None, line=None):
     if issubclass(category, UserWarning):
         _warn(one_line(str(message)))
     else:
-        print(warnings.formatwarning(message, category, filename, lineno, line), end='', file=sys.stderr, flush=True)
+        print(
+            warnings.formatwarning(message, category, filename, lineno, line),
+            end='',
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 @functools.cache  # prints each line once, however often a file is read
@@ -208,39 +263,71 @@ def _warn(line):
 
 
 def _folded(error):
-    """The error's text on one line; KeyError and AttributeError may hold another error's text, quoted."""
+    """The error's text on one line; KeyError and AttributeError may hold another error's text,
+    quoted."""
     text = error.args[0] if error.args else error
-    return ' '.join(str(text.args[0] if isinstance(text, Exception) and text.args else text).split())
+    return ' '.join(
+        str(text.args[0] if isinstance(text, Exception) and text.args else text).split()
+    )
 
 
 def define_process_flags() -> None:
     """The flags of programs that may run in several processes."""
-    flags.DEFINE_string('coordinator', None, 'Several processes: HOST:PORT of process 0 (JAX_COORDINATOR_ADDRESS).')
+    flags.DEFINE_string(
+        'coordinator', None, 'Several processes: HOST:PORT of process 0 (JAX_COORDINATOR_ADDRESS).'
+    )
     flags.DEFINE_integer('processes', None, 'Several processes: how many (JAX_NUM_PROCESSES).')
-    flags.DEFINE_integer('process', None, 'Several processes: the number of this one, from 0 (JAX_PROCESS_ID).')
-    flags.DEFINE_bool('deterministic', False, 'On a GPU: only algorithms whose results are the same to the bit.')
-    flags.DEFINE_integer('exit_code_when_stopped', 75, 'Exit status after SIGTERM, SIGINT or SIGHUP, once saved.')
+    flags.DEFINE_integer(
+        'process', None, 'Several processes: the number of this one, from 0 (JAX_PROCESS_ID).'
+    )
+    flags.DEFINE_bool(
+        'deterministic', False, 'On a GPU: only algorithms whose results are the same to the bit.'
+    )
+    flags.DEFINE_integer(
+        'exit_code_when_stopped', 75, 'Exit status after SIGTERM, SIGINT or SIGHUP, once saved.'
+    )
 
 
 def define_run_flags() -> None:
     """The flags of programs that train a run."""
-    flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is resumed.')
-    flags.DEFINE_bool('allow_change', False, 'Resume even if the length, rate or similar settings have changed.')
-    flags.DEFINE_bool('fallback', False, 'If the newest checkpoint is damaged, resume from the newest sound one.')
+    flags.DEFINE_string(
+        'workdir', None, 'Directory of the run; an unfinished run there is resumed.'
+    )
+    flags.DEFINE_bool(
+        'allow_change', False, 'Resume even if the length, rate or similar settings have changed.'
+    )
+    flags.DEFINE_bool(
+        'fallback', False, 'If the newest checkpoint is damaged, resume from the newest sound one.'
+    )
 
 
 def define_model_flags() -> None:
     """The flags of programs that read a pretrained model, for from_hub.local_run."""
-    flags.DEFINE_string('init_from', None, "'novels', the model that comes with the package; the directory of a "
-                        'pretrained run or of a Hugging Face model; or hf:USER/NAME', required=True)
+    flags.DEFINE_string(
+        'init_from',
+        None,
+        "'novels', the model that comes with the package; the "
+        'directory of a '
+        'pretrained run or of a Hugging Face model; or hf:USER/NAME',
+        required=True,
+    )
     flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')
 
 
 def define_row_flags() -> None:
     """The flags of programs that read text: which rows form a document, for `join`."""
-    flags.DEFINE_string('text_field', 'text', 'field of JSON lines, or column of Parquet, that holds the text')
-    flags.DEFINE_string('join_by', None, 'join neighbouring rows with the same value in this column to one document')
-    flags.DEFINE_integer('join_characters', None, 'join rows to documents of at most so many characters', lower_bound=1)
+    flags.DEFINE_string(
+        'text_field', 'text', 'field of JSON lines, or column of Parquet, that holds the text'
+    )
+    flags.DEFINE_string(
+        'join_by', None, 'join neighbouring rows with the same value in this column to one document'
+    )
+    flags.DEFINE_integer(
+        'join_characters',
+        None,
+        'join rows to documents of at most so many characters',
+        lower_bound=1,
+    )
     flags.DEFINE_string('join_with', ' ', 'what is put between joined rows')
 
 
@@ -251,9 +338,14 @@ def join() -> Join:
 
 
 def _fail(message, status):
-    with contextlib.suppress(SystemExit):  # the output before the error; a closed stdout must not hide the error
+    # The output before the error; a closed stdout must not hide the error
+    with contextlib.suppress(SystemExit):
         sys.stdout.flush()
     print(f'error: {message}', file=sys.stderr, flush=True)
-    # os._exit where other processes wait for this one: jax's clean-up at exit would first wait for them.
-    several = 'gpt1_jax.parallel.processes' in sys.modules and sys.modules['gpt1_jax.parallel.processes'].joined()
+    # os._exit where other processes wait for this one: jax's clean-up at exit would first wait for
+    # them.
+    several = (
+        'gpt1_jax.parallel.processes' in sys.modules
+        and sys.modules['gpt1_jax.parallel.processes'].joined()
+    )
     os._exit(status) if status == 130 or several else sys.exit(status)

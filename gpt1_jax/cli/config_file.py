@@ -1,4 +1,6 @@
-"""Which file --config names: a path, or the name of a config that comes with the package, such as `finetune:rte`."""
+"""Which file --config names: a path, or the name of a config that comes with the package, such as
+`finetune:rte`."""
+
 import ast
 import contextlib
 import functools
@@ -22,13 +24,16 @@ chosen = ''  # what --config is, or its default; '' in a program without it
 def define(default: str, help_string: str) -> None:
     """The flag --config, with an override --config.FIELD for every field.
 
-    default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a path, FILE:rte.
-    flags.IllegalFlagValueError for a name that is neither, with the nearest one. UserError for a file that gives no
-    config, or that of another program.
+    default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a
+    path, FILE:rte. flags.IllegalFlagValueError for a name that is neither, with the nearest one.
+    UserError for a file that gives no config, or that of another program.
     """
     global chosen
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
-    chosen = [default, *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config')][-1]
+    chosen = [
+        default,
+        *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config'),
+    ][-1]
     config = load(chosen)
     if chosen != default:
         rules.check_program(config, default.partition(':')[0])
@@ -38,9 +43,11 @@ def define(default: str, help_string: str) -> None:
     for argument in arguments:
         flag, _, value = argument.partition('=')
         field = flag.partition('--config.')[2]
-        none, several = value == 'None' and field in defaults, isinstance(defaults.get(field), tuple)
+        none = value == 'None' and field in defaults
+        several = isinstance(defaults.get(field), tuple)
         unset.discard(field)
-        if none or several:  # ml_collections would take None as a text, or refuse it, and join tuples
+        # Ml_collections would take None as a text, or refuse it, and join tuples
+        if none or several:
             sys.argv[:] = [earlier for earlier in sys.argv if earlier.partition('=')[0] != flag]
         if none:
             unset.add(field)
@@ -56,19 +63,23 @@ def define(default: str, help_string: str) -> None:
 
 def given(name: str) -> bool:
     """Whether a flag is on the command line, and --config is not."""
+
     def has(flag):
         return any(argument.lstrip('-').partition('=')[0] == flag for argument in sys.argv[1:])
+
     return has(name) and not has('config')
 
 
 def packaged() -> dict[str, str]:
-    """{name: path} of the configs that come with the package: those of the clone, or the wheel's."""
+    """{name: path} of the configs that come with the package: those of the clone, or the
+    wheel's."""
     files = [file for folder in configs.__path__ for file in pathlib.Path(folder).glob('*.py')]
     return {file.stem: str(file) for file in sorted(files) if file.stem != '__init__'}
 
 
 def path_of(given: str) -> str:
-    """The path, with ':ARGUMENT' where there is one, of what --config was given; a file's is left as it is."""
+    """The path, with ':ARGUMENT' where there is one, of what --config was given; a file's is left
+    as it is."""
     name, colon, argument = given.partition(':')
     if os.path.isfile(name):
         return given
@@ -80,7 +91,8 @@ def path_of(given: str) -> str:
 
 
 def load(given: str) -> ConfigDict:
-    """The ConfigDict of a path or a packaged name, its argument after a colon. UserError with file and line."""
+    """The ConfigDict of a path or a packaged name, its argument after a colon. UserError with file
+    and line."""
     path, colon, argument = path_of(given).partition(':')
     with in_code(path):
         get_config = runpy.run_path(path).get('get_config')
@@ -88,7 +100,10 @@ def load(given: str) -> ConfigDict:
             raise UserError('no function get_config in it')
         config = get_config(argument) if colon else get_config()
     if not isinstance(config, ConfigDict):
-        raise UserError(f'{path}: get_config returns {type(config).__name__}, must return an ml_collections.ConfigDict')
+        raise UserError(
+            f'{path}: get_config returns {type(config).__name__}, must return an '
+            'ml_collections.ConfigDict'
+        )
     return config
 
 
@@ -104,9 +119,9 @@ def _joined(arguments):
 
 
 def with_fields(config: ConfigDict, given: Mapping[str, str]) -> ConfigDict:
-    """A copy of a config with fields as --config.FIELD=VALUE sets them: {'batch.size': '16'}. A field that the group
-    `model` lacks is added, for a backbone of the user's. UserError for other unknown fields and a value of another
-    type."""
+    """A copy of a config with fields as --config.FIELD=VALUE sets them: {'batch.size': '16'}. A
+    field that the group `model` lacks is added, for a backbone of the user's. UserError for other
+    unknown fields and a value of another type."""
     config = config.copy_and_resolve_references()
     for field, text in given.items():
         *parents, last = field.split('.')
@@ -123,10 +138,13 @@ def with_fields(config: ConfigDict, given: Mapping[str, str]) -> ConfigDict:
 
 
 def _value(text, kind):
-    """What a text gives a field of this type. A tuple may stand without brackets: numbers, and other parts as texts."""
+    """What a text gives a field of this type. A tuple may stand without brackets: numbers, and
+    other parts as texts."""
     if kind is tuple and text[:1] not in ('', '(', '[') and text != 'None':
-        return tuple(value if isinstance(value := _value(part, object), (int, float)) else part.strip()
-                     for part in text.split(','))
+        return tuple(
+            value if isinstance(value := _value(part, object), (int, float)) else part.strip()
+            for part in text.split(',')
+        )
     if kind is not str or text == 'None':
         with contextlib.suppress(SyntaxError, ValueError):
             return ast.literal_eval(text.strip())

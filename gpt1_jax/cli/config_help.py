@@ -1,4 +1,6 @@
-"""The fields of a config for --help: name, type, default, and the comment beside the line that defines it."""
+"""The fields of a config for --help: name, type, default, and the comment beside the line that
+defines it."""
+
 import collections
 import itertools
 import linecache
@@ -20,15 +22,19 @@ def lines(config: ConfigDict, comments: dict[str, str]) -> list[str]:
     found = []
     for name, value, kind in fields(config):
         what = f'  {name}: {kind} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
-        found += textwrap.wrap(f'{what:{COLUMN - 2}}  {comments[name]}', WIDTH, subsequent_indent=' ' * COLUMN)
+        found += textwrap.wrap(
+            f'{what:{COLUMN - 2}}  {comments[name]}', WIDTH, subsequent_indent=' ' * COLUMN
+        )
     return found
 
 
 def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
-    """[('batch.size', 64, 'int'), ...] of a config's leaves, in alphabetical order; 'int or None' of a placeholder."""
+    """[('batch.size', 64, 'int'), ...] of a config's leaves, in alphabetical order; 'int or None'
+    of a placeholder."""
     found = []
     for name in config:
-        value, kind = config[name], config.get_type(name)
+        value = config[name]
+        kind = config.get_type(name)
         if isinstance(value, ConfigDict) and len(value):
             found += fields(value, f'{prefix}{name}.')
         else:
@@ -38,9 +44,12 @@ def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
 
 
 def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
-    """The config of a path or a packaged name, and {'batch.size': 'windows per update', ...}: for each field the
-    comment beside the first line that sets it and has one, and "; here: " with that of the last such line."""
-    set_item, groups, places = ConfigDict.__setitem__, [], collections.defaultdict(list)
+    """The config of a path or a packaged name, and {'batch.size': 'windows per update', ...}: for
+    each field the comment beside the first line that sets it and has one, and "; here: " with that
+    of the last such line."""
+    set_item = ConfigDict.__setitem__
+    groups = []
+    places = collections.defaultdict(list)
 
     def record(group, name, value):
         frame = sys._getframe(1)
@@ -55,8 +64,13 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
             if isinstance(value, ConfigDict) and len(value):
                 yield from comments(value, f'{prefix}{name}.')
             else:
-                found = list(filter(None, (_comment(file, line, name) for file, line in places[id(group), name])))
+                found = list(
+                    filter(
+                        None, (_comment(file, line, name) for file, line in places[id(group), name])
+                    )
+                )
                 yield prefix + name, '; here: '.join([*found[:1], *found[1:][-1:]])
+
     ConfigDict.__setitem__ = record
     try:
         config = config_file.load(given)
@@ -66,8 +80,9 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
 
 
 def _comment(file, line, name):
-    """The comment beside an assignment to this field alone, and on the lines of comment below it; '' without any."""
-    first, *below = linecache.getlines(file)[line - 1:] or ['']  # code without a file has none
+    """The comment beside an assignment to this field alone, and on the lines of comment below it;
+    '' without any."""
+    first, *below = linecache.getlines(file)[line - 1 :] or ['']  # code without a file has none
     beside = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?# (.*)', first)
     if not beside:
         return ''

@@ -1,4 +1,6 @@
-"""Fine-tuning on your own file in short: --data, --text and --label in place of the fields of configs/custom.py."""
+"""Fine-tuning on your own file in short: --data, --text and --label in place of the fields of
+configs/custom.py."""
+
 import pathlib
 from collections.abc import Sequence
 
@@ -13,66 +15,132 @@ from gpt1_jax.errors import UserError, shown
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 # Fields that these flags stand for, which may not be given as well.
-STATED = {'data.dir': 'data', 'custom.files.train': 'data', 'custom.segments': 'text', 'custom.label': 'label',
-          'custom.choices': 'choices', 'custom.score': 'score', 'init_from': 'init_from'}
-SPLITS = {'train': ('train',), 'dev': ('dev', 'val', 'valid', 'validation', 'eval'), 'test': ('test',)}
+STATED = {
+    'data.dir': 'data',
+    'custom.files.train': 'data',
+    'custom.segments': 'text',
+    'custom.label': 'label',
+    'custom.choices': 'choices',
+    'custom.score': 'score',
+    'init_from': 'init_from',
+}
+SPLITS = {
+    'train': ('train',),
+    'dev': ('dev', 'val', 'valid', 'validation', 'eval'),
+    'test': ('test',),
+}
 
 
 def define_flags() -> None:
-    flags.DEFINE_string('data', None, 'Your own rows: a .csv, .tsv, .jsonl or .json file, or a directory with '
-                        'train.csv and, if there are any, dev.csv and test.csv; without dev a tenth of train is used.')
-    flags.DEFINE_multi_string('text', [], 'With --data: the column of the text; given twice, a pair of texts')
-    flags.DEFINE_string('label', None, 'With --data: the column of the label; the labels are read from the file.')
-    flags.DEFINE_list('choices', [], 'With --data: the columns of the answers, for multiple choice; --label is then '
-                      "the right one's letter, number or text.")
+    flags.DEFINE_string(
+        'data',
+        None,
+        'Your own rows: a .csv, .tsv, .jsonl or .json file, or a '
+        'directory with '
+        'train.csv and, if there are any, dev.csv and test.csv; without dev a '
+        'tenth of train is used.',
+    )
+    flags.DEFINE_multi_string(
+        'text', [], 'With --data: the column of the text; given twice, a pair of texts'
+    )
+    flags.DEFINE_string(
+        'label', None, 'With --data: the column of the label; the labels are read from the file.'
+    )
+    flags.DEFINE_list(
+        'choices',
+        [],
+        'With --data: the columns of the answers, for multiple '
+        'choice; --label is then '
+        "the right one's letter, number or text.",
+    )
     flags.DEFINE_list('score', [], 'With --data: LOW,HIGH; --label is then a number between them.')
-    flags.DEFINE_string('init_from', None, "With --data: 'novels', which comes with the package, the directory of a "
-                        'pretrained run, or hf:USER/NAME.')
+    flags.DEFINE_string(
+        'init_from',
+        None,
+        "With --data: 'novels', which comes with the package, "
+        'the directory of a '
+        'pretrained run, or hf:USER/NAME.',
+    )
 
 
 def filled(config: ConfigDict) -> ConfigDict:
-    """The config with the fields that these flags stand for. UserError where they do not fit together or the file."""
+    """The config with the fields that these flags stand for. UserError where they do not fit
+    together or the file."""
     f = flags.FLAGS
     given = {name: getattr(f, name) for name in ('text', 'label', 'choices', 'score', 'init_from')}
     if f.data is None:
         for name in filter(given.get, given):
-            raise UserError(f'--{name} goes with --data=FILE; in a config it is a field, see --help')
+            raise UserError(
+                f'--{name} goes with --data=FILE; in a config it is a field, see --help'
+            )
         return config
     if config.task != 'custom':
-        raise UserError(f'--data=FILE describes a task of your own, --config has {config.task}: give one of the two')
+        raise UserError(
+            f'--data=FILE describes a task of your own, --config has {config.task}: '
+            'give one of the two'
+        )
     if not f.text or not f.label:
         raise UserError('give --text=COLUMN and --label=COLUMN beside --data=FILE')
     return fill(config, f.data, **given)
 
 
-def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices: Sequence[str] = (),
-         score: Sequence[str] = (), init_from: str | None = None) -> ConfigDict:
-    """configs/custom.py with the fields that the flags of these names stand for, as `filled`. Fields that were set
-    before keep their values."""
-    asked = {'data': data, 'text': text, 'label': label, 'choices': choices, 'score': score, 'init_from': init_from}
+def fill(
+    config: ConfigDict,
+    data: str,
+    text: Sequence[str],
+    label: str,
+    choices: Sequence[str] = (),
+    score: Sequence[str] = (),
+    init_from: str | None = None,
+) -> ConfigDict:
+    """configs/custom.py with the fields that the flags of these names stand for, as `filled`.
+    Fields that were set before keep their values."""
+    asked = {
+        'data': data,
+        'text': text,
+        'label': label,
+        'choices': choices,
+        'score': score,
+        'init_from': init_from,
+    }
     defaults = rules.flatten(custom_config.get_config())
-    given = {name: value for name, value in rules.flatten(config).items() if value != defaults.get(name)}
+    given = {
+        name: value for name, value in rules.flatten(config).items() if value != defaults.get(name)
+    }
     for field, flag in STATED.items():
         if field in given and asked[flag]:
-            raise UserError(f'--{flag} and --config.{field}={shown(given[field])}: give one of the two')
+            raise UserError(
+                f'--{flag} and --config.{field}={shown(given[field])}: give one of the two'
+            )
     place = pathlib.Path(data)
-    directory, files = place.parent, {'train': place.name}
+    directory = place.parent
+    files = {'train': place.name}
     if place.is_dir():
-        directory, files = place, {split: file.name for split, names in SPLITS.items()
-                                   for file in _one_of(place, names)}
+        directory = place
+        files = {
+            split: file.name for split, names in SPLITS.items() for file in _one_of(place, names)
+        }
         if 'train' not in files:
             raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
         for file in sorted(place.iterdir()):
             if file.suffix.lower() in own_file.SUFFIXES and file.name not in files.values():
-                print(f'warning: {file} is not read: the splits are {", ".join(files.values())}', flush=True)
+                print(
+                    f'warning: {file} is not read: the splits are {", ".join(files.values())}',
+                    flush=True,
+                )
     train = directory / files['train']
     custom = config.custom
     custom.format = own_file.describe(train, (*text, label, *choices))
     if custom.format == 'tsv' and not config_file.given('config.custom.quoting'):
-        custom.quoting &= not any(tables.quotes_are_text(directory / name, '\t') for name in files.values())
+        custom.quoting &= not any(
+            tables.quotes_are_text(directory / name, '\t') for name in files.values()
+        )
         if not custom.quoting:
-            print(f'{train}: its quotation marks are read as text; --config.custom.quoting=True reads them as quoting',
-                  flush=True)
+            print(
+                f'{train}: its quotation marks are read as text; --config.custom.quoting=True '
+                'reads them as quoting',
+                flush=True,
+            )
     custom.name = place.absolute().stem  # of '.' the directory's
     custom.label, custom.segments = label, tuple((column,) for column in text)
     custom.files.update(files)
@@ -80,7 +148,9 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
         custom.dev_fraction = custom.dev_fraction or 0.1
     if choices:
         custom.choices = tuple(choices)
-        custom.answer = own_file.kind_of_answer(train, custom.format, label, choices, custom.quoting)
+        custom.answer = own_file.kind_of_answer(
+            train, custom.format, label, choices, custom.quoting
+        )
         if tables.is_json(train) and len(choices) == 1:
             custom.max_choices = own_file.most_choices(train, choices[0])
     if score:
@@ -98,8 +168,13 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
 
 def _one_of(directory, names):
     """[the file of one of these names], or []. UserError where there are several."""
-    found = [file for file in sorted(directory.iterdir())
-             if file.stem in names and file.suffix.lower() in own_file.SUFFIXES]
+    found = [
+        file
+        for file in sorted(directory.iterdir())
+        if file.stem in names and file.suffix.lower() in own_file.SUFFIXES
+    ]
     if len(found) > 1:
-        raise UserError(f'{directory}: holds {" and ".join(file.name for file in found)}: give the file')
+        raise UserError(
+            f'{directory}: holds {" and ".join(file.name for file in found)}: give the file'
+        )
     return found

@@ -1,4 +1,6 @@
-"""Standard output and error of a program whose reader may end first, as `head` or a closed terminal does."""
+"""Standard output and error of a program whose reader may end first, as `head` or a closed terminal
+does."""
+
 import errno
 import os
 import sys
@@ -14,7 +16,8 @@ class Stream:
     """
 
     def __init__(self, stream, ends=False) -> None:
-        self._stream, self._ends = stream, ends
+        self._stream = stream
+        self._ends = ends
 
     def __getattr__(self, name):
         return getattr(self._stream, name)
@@ -47,5 +50,6 @@ def guard(ends: bool = False) -> None:
     """Make standard output and error of this process Streams. ends: of output, see Stream."""
     # Python has None for a stream that was closed from the start.
     sys.stdout = Stream(sys.stdout or open(os.devnull, 'w', encoding='utf-8'), ends)
-    sys.stdout.reconfigure(errors='backslashreplace')  # for file names that the terminal's encoding lacks
+    # For file names that the terminal's encoding lacks
+    sys.stdout.reconfigure(errors='backslashreplace')
     sys.stderr = Stream(sys.stderr or open(os.devnull, 'w', encoding='utf-8'))

@@ -1,17 +1,19 @@
-"""Section 4.1: fine-tuning's batches of 32. Every epoch is a new permutation of the rows. Rows of similar length share
-a batch, which saves padding, and each batch has the labels that a plain shuffle would give it.
+"""Section 4.1: fine-tuning's batches of 32. Every epoch is a new permutation of the rows. Rows of
+similar length share a batch, which saves padding, and each batch has the labels that a plain
+shuffle would give it.
 
 config.batch.by_length chooses the order of an epoch, a pure function of (seed, epoch):
 
-    True    The default: a permutation is cut into batches. In each window of an eighth of them, rows with the same
-            label are exchanged between batches, so that padded lengths increase; scores count as four labels, their
-            quartiles. Then the batches are shuffled.
+    True    The default: a permutation is cut into batches. In each window of an eighth of them,
+            rows with the same label are exchanged between batches, so that padded lengths increase;
+            scores count as four labels, their quartiles. Then the batches are shuffled.
     False   The plain shuffle of the released code: a permutation cut into batches.
 
-Sorting by length whatever the labels would give batches of similar labels, as length and label correlate: on STS-B the
-variance of a batch's mean label was 2.5 times as large as that of a plain shuffle. Sorting a whole epoch would repeat
-its batches.
+Sorting by length whatever the labels would give batches of similar labels, as length and label
+correlate: on STS-B the variance of a batch's mean label was 2.5 times as large as that of a plain
+shuffle. Sorting a whole epoch would repeat its batches.
 """
+
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -35,30 +37,37 @@ class Sizes(NamedTuple):
     sequences: K, the most sequences in a row.
     targets:   C, the most numbers in a target.
     """
+
     lengths: tuple[int, ...]
     sequences: int
     targets: int
 
 
 def sizes_of(rows: Sequence[Encoded], n_ctx: int, n: int = 4, fixed: Sequence[int] = ()) -> Sizes:
-    """The Sizes for rows, with the at most `n` lengths, n_ctx or multiples of 4, that need the least padding.
+    """The Sizes for rows, with the at most `n` lengths, n_ctx or multiples of 4, that need the
+    least padding.
 
     fixed: use these lengths instead, as far as the rows need them, and n_ctx for longer rows.
     """
     own = _longest(rows)
     if fixed:
         fixed = sorted({*(length for length in fixed if length < n_ctx), n_ctx})
-        lengths = fixed[:1 + next(i for i, length in enumerate(fixed) if length >= max(own))]
+        lengths = fixed[: 1 + next(i for i, length in enumerate(fixed) if length >= max(own))]
     else:
         lengths = _least_padding(np.minimum(-(-own // 4) * 4, n_ctx), n)
-    return Sizes(tuple(lengths),
-                 max(len(row.sequences) for row in rows), max(len(row.target or ()) for row in rows))
+    return Sizes(
+        tuple(lengths),
+        max(len(row.sequences) for row in rows),
+        max(len(row.target or ()) for row in rows),
+    )
 
 
 def _least_padding(own, n):
-    """The at most n lengths, ascending, that rows of these lengths, int[rows], are padded to with the fewest tokens."""
+    """The at most n lengths, ascending, that rows of these lengths, int[rows], are padded to with
+    the fewest tokens."""
     candidates, counts = np.unique(own, return_counts=True)
-    below = np.append(0, np.cumsum(counts))  # below[k]: rows no longer than the k-th candidate, counted from 1
+    # Below[k]: rows no longer than the k-th candidate, counted from 1
+    below = np.append(0, np.cumsum(counts))
     costs = np.append(0, candidates) * (below - below[:-1, None])
     return [int(candidates[end - 1]) for end in cheapest_cuts(costs, n)]
 
@@ -66,19 +75,25 @@ def _least_padding(own, n):
 def cheapest_cuts(costs: np.ndarray, n: int) -> tuple[int, ...]:
     """The ends of the at most n runs into which U items in a row are cut at the lowest total cost.
 
-    costs: int[U, U + 1]; costs[i, k] is that of the run of the items i to k - 1. Dynamic programming, O(n * U^2):
-        total[0] = 0,   total[k] = min over i < k of total'[i] + costs[i, k],   total' being that of one run less
+    costs: int[U, U + 1]; costs[i, k] is that of the run of the items i to k - 1. Dynamic
+    programming, O(n * U^2):
+        total[0] = 0
+        total[k] = min over i < k of total'[i] + costs[i, k],   total' being that of one run less
     """
     costs = costs.tolist()
-    best: list[tuple[float, tuple[int, ...]]] = [(0, ())] + [(math.inf, ())] * len(costs)  # (total, ends) up to each k
+    # (total, ends) up to each k
+    best: list[tuple[float, tuple[int, ...]]] = [(0, ())] + [(math.inf, ())] * len(costs)
     for _ in range(n):
-        best = best[:1] + [min((total + costs[i][k], (*ends, k)) for i, (total, ends) in enumerate(best[:k]))
-                           for k in range(1, len(best))]
+        best = best[:1] + [
+            min((total + costs[i][k], (*ends, k)) for i, (total, ends) in enumerate(best[:k]))
+            for k in range(1, len(best))
+        ]
     return best[-1][1]
 
 
-def train_batches(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
-                  by_length: bool = True) -> Callable[[int], Batch]:
+def train_batches(
+    rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes, by_length: bool = True
+) -> Callable[[int], Batch]:
     """A pure function step -> batch (see `pad`). by_length: config.batch.by_length.
 
     The last partial batch of an epoch is dropped, as in the released code.
@@ -88,32 +103,38 @@ def train_batches(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
     def batch(step):
         epoch, index = divmod(step, len(rows) // size)
         return pad([rows[i] for i in order(epoch)[index]], sizes)
+
     return batch
 
 
-def epoch_order(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
-                by_length: bool = True) -> Callable[[int], np.ndarray]:
-    """A function epoch -> int[steps, size], the indices of each step's rows (see above); the rest is dropped."""
+def epoch_order(
+    rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes, by_length: bool = True
+) -> Callable[[int], np.ndarray]:
+    """A function epoch -> int[steps, size], the indices of each step's rows (see above); the rest
+    is dropped."""
     steps = len(rows) // size
-    padded = np.searchsorted(sizes.lengths, _longest(rows))  # index of the length that each row is padded to
+    # Index of the length that each row is padded to
+    padded = np.searchsorted(sizes.lengths, _longest(rows))
     labels = _labels(rows)
 
     @functools.lru_cache(maxsize=2)  # of RACE's 87,866 rows it takes longer than a batch
     def order(epoch):
-        chosen = permutation(seed, epoch, len(rows))[:steps * size]
+        chosen = permutation(seed, epoch, len(rows))[: steps * size]
         if not by_length:
             return chosen.reshape(steps, size)
         chosen = _exchanged(chosen, padded, labels, max(1, steps // WINDOWS) * size)
         return chosen.reshape(steps, size)[permutation(seed + 1, epoch, steps)]
+
     return order
 
 
 def _exchanged(chosen, padded, labels, width):
-    """Row indices int[n] reordered in each window of `width` positions: every position keeps its label, and the rows
-    with that label are sorted by padded length. padded, labels: int[rows]."""
-    # Two orders of the same positions, grouped by window and label (lexsort's last key is the first): `places` keeps
-    # the positions of a group ascending, `sources` sorts its rows by padded length (stable, so equal ones stay in
-    # random order). The j-th row of a group in order of length goes to its j-th position.
+    """Row indices int[n] reordered in each window of `width` positions: every position keeps its
+    label, and the rows with that label are sorted by padded length. padded, labels: int[rows]."""
+    # Two orders of the same positions, grouped by window and label (lexsort's last key is the
+    # first): `places` keeps the positions of a group ascending, `sources` sorts its rows by padded
+    # length (stable, so equal ones stay in random order). The j-th row of a group in order of
+    # length goes to its j-th position.
     window = np.arange(len(chosen)) // width
     places = np.lexsort((labels[chosen], window))
     sources = np.lexsort((padded[chosen], labels[chosen], window))
@@ -127,42 +148,58 @@ def _labels(rows):
     labels = np.array([row.label for row in rows])
     if labels.dtype.kind != 'f':
         return labels
-    edges = np.sort(labels)[np.arange(1, SCORE_GROUPS) * len(labels) // SCORE_GROUPS]  # the quartiles
+    # The quartiles
+    edges = np.sort(labels)[np.arange(1, SCORE_GROUPS) * len(labels) // SCORE_GROUPS]
     return np.searchsorted(edges, labels, side='right')
 
 
-def eval_batches(rows: Sequence[Encoded], size: int, sizes: Sizes) -> Iterator[tuple[np.ndarray, Batch]]:
+def eval_batches(
+    rows: Sequence[Encoded], size: int, sizes: Sizes
+) -> Iterator[tuple[np.ndarray, Batch]]:
     """Yields (indices int[n], batch) over all rows, sorted by length.
 
-    The last batch is filled up with copies of its last row, so it may have more rows than indices; ignore those.
+    The last batch is filled up with copies of its last row, so it may have more rows than indices;
+    ignore those.
     """
     order = np.argsort(_longest(rows), kind='stable')
     for first in range(0, len(order), size):
-        chosen = order[first:first + size]
-        yield chosen, pad([rows[i] for i in chosen] + [rows[chosen[-1]]] * (size - len(chosen)), sizes)
+        chosen = order[first : first + size]
+        yield (
+            chosen,
+            pad([rows[i] for i in chosen] + [rows[chosen[-1]]] * (size - len(chosen)), sizes),
+        )
 
 
 def pad(rows: Sequence[Encoded], sizes: Sizes) -> Batch:
     """The arrays of a batch, where L is the smallest of the lengths that fits:
 
-    tokens int32[B, K, L]; mask float32[B, K, L], 1 at real tokens; extract int32[B, K], the position of the extract
-    token; present float32[B, K], 0 where a row has fewer choices; target float32[B, C], zeros without a label.
+    tokens int32[B, K, L]; mask float32[B, K, L], 1 at real tokens; extract int32[B, K], the
+    position of the extract token; present float32[B, K], 0 where a row has fewer choices; target
+    float32[B, C], zeros without a label.
     """
     longest = max(len(s) for row in rows for s in row.sequences)
     L = min(length for length in sizes.lengths if length >= longest)
     shape = len(rows), sizes.sequences
-    tokens, mask = np.zeros((*shape, L), np.int32), np.zeros((*shape, L), np.float32)
-    extract, present = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    tokens = np.zeros((*shape, L), np.int32)
+    mask = np.zeros((*shape, L), np.float32)
+    extract = np.zeros(shape, np.int32)
+    present = np.zeros(shape, np.float32)
     target = np.zeros((len(rows), sizes.targets), np.float32)
     for b, row in enumerate(rows):
         if row.target:
-            target[b, :len(row.target)] = row.target
+            target[b, : len(row.target)] = row.target
         for k, sequence in enumerate(row.sequences):
-            tokens[b, k, :len(sequence)] = sequence
-            mask[b, k, :len(sequence)] = 1
+            tokens[b, k, : len(sequence)] = sequence
+            mask[b, k, : len(sequence)] = 1
             extract[b, k] = len(sequence) - 1
             present[b, k] = 1
-    return {'tokens': tokens, 'mask': mask, 'extract': extract, 'present': present, 'target': target}
+    return {
+        'tokens': tokens,
+        'mask': mask,
+        'extract': extract,
+        'present': present,
+        'target': target,
+    }
 
 
 def _longest(rows):

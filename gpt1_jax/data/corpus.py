@@ -1,10 +1,13 @@
-"""Section 4.1: pretraining text from files or TFDS, or ten novels of the package. BooksCorpus, the paper's, is not
-distributed any more.
+"""Section 4.1: pretraining text from files or TFDS, or ten novels of the package. BooksCorpus, the
+paper's, is not distributed any more.
 
-A source is written as a spec, and a list of specs is read in order: a file (files.py), a directory, a pattern, each
-also in an object store (storage), 'tfds:NAME:SPLIT[:FIELD]' or 'novels' (README.md, "Corpora"). Text is UTF-8.
-Documents are streamed: one is in memory at a time. Rows that are less than a document can be joined (document.py).
+A source is written as a spec, and a list of specs is read in order: a file (files.py), a directory,
+a pattern, each also in an object store (storage), 'tfds:NAME:SPLIT[:FIELD]' or 'novels' (README.md,
+"Corpora"). Text is UTF-8.
+Documents are streamed: one is in memory at a time. Rows that are less than a document can be joined
+(document.py).
 """
+
 import glob
 import os
 import pathlib
@@ -22,13 +25,16 @@ TFDS = 'tfds:'
 Spec = str | os.PathLike | Sequence[str | os.PathLike]  # one or several
 
 
-def documents(spec: Spec, field: str = 'text', join: Join = Join(), part: parts.Part | None = None,
-              ) -> Iterator[Document]:
+def documents(
+    spec: Spec, field: str = 'text', join: Join = Join(), part: parts.Part | None = None
+) -> Iterator[Document]:
     """Streams the documents of a spec, always in the same order; a file named twice is read once.
 
-    field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS records.
-    join: which rows form a document. part: only this part of the corpus (parts.py), which may be empty.
-    UserError naming the file, and the byte, line or row, for what cannot be read, and for no documents at all; OSError.
+    field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS
+    records.
+    join: which rows form a document. part: only this part of the corpus (parts.py), which may be
+    empty. UserError naming the file, and the byte, line or row, for what cannot be read, and for no
+    documents at all; OSError.
     """
     empty = part is None
     for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
@@ -54,10 +60,13 @@ def _read(source, row_groups, field, join):
 
 
 def sources(spec: Spec) -> list[str]:
-    """The files of a spec, in order, each once; `tfds:...` stays as it is. UserError as `documents`."""
+    """The files of a spec, in order, each once; `tfds:...` stays as it is. UserError as
+    `documents`."""
     specs = _as_list(spec)
     if not specs or not all(specs):
-        raise UserError('corpus: no file, directory or other source given, or one with an empty name')
+        raise UserError(
+            'corpus: no file, directory or other source given, or one with an empty name'
+        )
     return list(dict.fromkeys(source for one in specs for source in _expand(one)))
 
 
@@ -67,35 +76,46 @@ def is_file(source: str) -> bool:
 
 
 def left_out(spec: Spec) -> list[str]:
-    """Lines on the files of local directories that are not read: those with other extensions, and those behind links to
-    directories. Hidden files are left out silently."""
-    return [f'{one}: {line}' for one in _as_list(spec) if os.path.isdir(one) for line in _below(one)[1]]
+    """Lines on the files of local directories that are not read: those with other extensions, and
+    those behind links to directories. Hidden files are left out silently."""
+    return [
+        f'{one}: {line}' for one in _as_list(spec) if os.path.isdir(one) for line in _below(one)[1]
+    ]
 
 
 def _expand(spec):
     """The sources of one spec."""
     if not is_file(spec):
         return [spec]
-    path, remote = storage.path(spec), storage.remote(spec)
+    path = storage.path(spec)
+    remote = storage.remote(spec)
     if storage.generation(path) != storage.ABSENT if remote else path.is_file():
         found = [spec]
     elif path.is_dir():
         found, left = _below(spec)
         if not found:
-            raise UserError(f'{spec}: no text file in this directory, {"; ".join(left) or "it is empty"}')
+            raise UserError(
+                f'{spec}: no text file in this directory, {"; ".join(left) or "it is empty"}'
+            )
         return found
     elif glob.has_magic(spec) and remote:  # as on a local disk, * begins no hidden name
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
         found = sorted(filter(_is_file, glob.glob(spec, recursive=True)))
     elif path.exists():
-        raise UserError(f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read several '
-                        'times')
+        raise UserError(
+            f'{spec}: is neither a file nor a directory; a pipe is not read, because '
+            'text is read several '
+            'times'
+        )
     else:
         found = [str(_PACKAGED)] * (spec == NOVELS)
     if not found:
-        raise UserError(f'{spec}: no file matches this pattern' if glob.has_magic(spec) else
-                        f'{spec}: no such file or directory')
+        raise UserError(
+            f'{spec}: no file matches this pattern'
+            if glob.has_magic(spec)
+            else f'{spec}: no such file or directory'
+        )
     for file in found:
         if files.kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
@@ -103,40 +123,62 @@ def _expand(spec):
 
 
 def _normal(name):
-    """The shortest name of a file: 'a' for 'b/../a', unless b is a link, whose parent is elsewhere."""
+    """The shortest name of a file: 'a' for 'b/../a', unless b is a link, whose parent is
+    elsewhere."""
     short = os.path.normpath(name)
     return short if os.path.realpath(short) == os.path.realpath(name) else name
 
 
 def _below(directory):
-    """(the files below a directory that are read, by name; lines on those that are not). Hidden ones are left out
-    silently, as is what is in hidden directories (.git), and links to directories are not followed."""
-    def refuse(error):  # a directory that cannot be listed: pathlib and glob leave its files out silently
+    """(the files below a directory that are read, by name; lines on those that are not). Hidden
+    ones are left out silently, as is what is in hidden directories (.git), and links to directories
+    are not followed."""
+
+    # A directory that cannot be listed: pathlib and glob leave its files out silently
+    def refuse(error):
         raise error
-    found, links = [], []
+
+    found = []
+    links = []
     if storage.remote(directory):
         names = storage.files(storage.path(directory))
-        found = sorted(f'{directory.rstrip("/")}/{name}' for name in names if '/.' not in f'/{name}')
+        found = sorted(
+            f'{directory.rstrip("/")}/{name}' for name in names if '/.' not in f'/{name}'
+        )
     else:
         for at, directories, names in os.walk(directory, onerror=refuse):
             directories[:] = [name for name in directories if not name.startswith('.')]
-            paths = [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
-            found += filter(_is_file, (path for path in paths if path.exists() or files.in_directories(str(path))))
+            paths = [
+                pathlib.Path(at, name)
+                for name in (*directories, *names)
+                if not name.startswith('.')
+            ]
+            found += filter(
+                _is_file,
+                (path for path in paths if path.exists() or files.in_directories(str(path))),
+            )
             links += [path.name for path in paths if path.is_symlink() and path.is_dir()]
         found = list(map(str, sorted(found)))
     others = sorted(os.path.basename(name) for name in found if not files.in_directories(name))
     lines = []
     if links:
-        lines.append(f'directories behind links are not read ({len(links):,}, such as {min(links)}): also name them')
+        lines.append(
+            f'directories behind links are not read ({len(links):,}, such as '
+            f'{min(links)}): also name them'
+        )
     if others:
         shown = ', '.join(others[:3]) + ', ...' * (len(others) > 3)
-        lines.append(f'{len(others):,} of {len(found):,} files left out ({shown}): only these are read: {files.READ}; '
-                     'a .json file only if it is named itself')
+        lines.append(
+            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are '
+            f'read: {files.READ}; '
+            'a .json file only if it is named itself'
+        )
     return list(filter(files.in_directories, found)), lines
 
 
 def _is_file(path):
-    """Whether a path is a file. UserError for a link to nothing, whose text would be left out silently."""
+    """Whether a path is a file. UserError for a link to nothing, whose text would be left out
+    silently."""
     if pathlib.Path(path).is_file():
         return True
     if os.path.islink(path) and not os.path.exists(path):

@@ -1,21 +1,24 @@
-"""Decoded text as people write it: 'he did n't say " well - known . "' -> 'he didn't say "well-known."'.
+"""Decoded text as people write it: 'he did n't say " well - known . "' -> 'he didn't say
+"well-known."'.
 
-Not in the paper. Undoes the spaces of text.standardize and of spaCy where punctuation shows on which side they were
-added. Words stay lower-case. A hyphen and a dash are the same token; between words it is read as a hyphen, which is
-three times as frequent in novels.
+Not in the paper. Undoes the spaces of text.standardize and of spaCy where punctuation shows on
+which side they were added. Words stay lower-case. A hyphen and a dash are the same token; between
+words it is read as a hyphen, which is three times as frequent in novels.
 """
+
 import re
 
 LEFT = {*'.,;:!?%)]}', '...', "n't", "'s", "'m", "'d", "'ll", "'re", "'ve"}  # no space before these
-RIGHT = {*'([{$£#'}                                                          # nor after these
+RIGHT = {*'([{$£#'}  # nor after these
 QUOTES = {'"', "'"}
 CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f]')  # bytes that a model hardly trained yet may write
 THOUSANDS = re.compile(r'(?<![\d,])\d{1,3}(,\d{3})*,$')
 
 
 def readable(text: str) -> str:
-    """Text of Tokenizer.decode as people write it. Where `text` is cut after a word, the result is a prefix of that of
-    the whole text, so words can be shown as they are generated. Control characters become U+FFFD."""
+    """Text of Tokenizer.decode as people write it. Where `text` is cut after a word, the result is
+    a prefix of that of the whole text, so words can be shown as they are generated. Control
+    characters become U+FFFD."""
     text = CONTROL.sub('\ufffd', text)
     return '\n'.join(_line(line.split(' ')) for line in text.split('\n'))
 
@@ -26,7 +29,10 @@ def continued(prompt: str, text: str) -> str:
 
 
 def _line(words):
-    line, glued, open_quotes = '', True, set()  # glued: no space before the next word
+    # Glued: no space before the next word
+    line = ''
+    glued = True
+    open_quotes = set()
     for word in words:
         closes = word in open_quotes
         thousands = re.fullmatch(r'\d{3}', word) and THOUSANDS.search(line)

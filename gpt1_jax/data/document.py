@@ -1,4 +1,6 @@
-"""Section 4.1: a document, the unit of pretraining text: a book in the paper, a file or some rows of one here."""
+"""Section 4.1: a document, the unit of pretraining text: a book in the paper, a file or some rows
+of one here."""
+
 import dataclasses
 import hashlib
 import re
@@ -7,19 +9,24 @@ from typing import Any
 
 from gpt1_jax.errors import UserError
 
-# Bytes of a document or a row, whatever file it comes from. Parsing a row takes about three times as much memory.
-LONGEST = 2 ** 27
+# Bytes of a document or a row, whatever file it comes from. Parsing a row takes about three times
+# as much memory.
+LONGEST = 2**27
 
 
 def too_long(where: str) -> UserError:
-    """The error of a document or row of more than LONGEST bytes. where: its file and line or row."""
-    return UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one document or row')
+    """The error of a document or row of more than LONGEST bytes. where: its file and line or
+    row."""
+    return UserError(
+        f'{where} is longer than {LONGEST >> 20} MiB, too long for one document or row'
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """name: a path, path:line or the source's own name, for error messages. text: any text, not yet cleaned. key: of a
-    row, the value of the column that rows are joined by."""
+    """name: a path, path:line or the source's own name, for error messages. text: any text, not yet
+    cleaned. key: of a row, the value of the column that rows are joined by."""
+
     name: str
     text: str
     key: Any = None
@@ -33,11 +40,14 @@ class Document:
 class Join:
     """Which rows of a file form a document. By default each row is one.
 
-    A newline token follows every document, and whole documents are held out: rows that are sentences should be joined.
-    key:        the column whose value the rows of a document share; they follow each other in the file.
+    A newline token follows every document, and whole documents are held out: rows that are
+    sentences should be joined.
+    key:        the column whose value the rows of a document share; they follow each other in the
+                file.
     characters: at most so many to a document, unless a single row has more.
     between:    what is put between two rows.
     """
+
     key: str | None = None
     characters: int | None = None
     between: str = ' '
@@ -52,7 +62,8 @@ class Join:
 
 
 def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
-    """The documents that one source's rows form, named for their first rows. Memory holds one document.
+    """The documents that one source's rows form, named for their first rows. Memory holds one
+    document.
 
     UserError for a document of more than LONGEST characters.
     """
@@ -60,7 +71,9 @@ def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
         yield from rows
         return
     texts: list[str] = []
-    length, name, key = 0, '', None
+    length = 0
+    name = ''
+    key = None
     for row in rows:
         longer = length + len(how.between) + len(row.text)
         full = how.characters is not None and longer > how.characters
@@ -68,7 +81,9 @@ def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
             yield Document(name, how.between.join(texts))
             texts.clear()
         if not texts:
-            name, key, longer = row.name, row.key, len(row.text)
+            name = row.name
+            key = row.key
+            longer = len(row.text)
         if longer > LONGEST:
             raise too_long(f'{name}: the document of joined rows that begins here')
         texts.append(row.text)
@@ -84,13 +99,15 @@ def text_digest(document: Document) -> bytes:
 
 def count_words(document: Document) -> int:
     """How many words a document has, as white space separates them."""
-    return sum(1 for _ in re.finditer(r'\S+', document.text))  # str.split would hold all words in memory
+    # Str.split would hold all words in memory
+    return sum(1 for _ in re.finditer(r'\S+', document.text))
 
 
 def is_validation(document: Document, fraction: float) -> bool:
-    """Whether a document belongs to the validation split, where about `fraction` of all documents are held out.
+    """Whether a document belongs to the validation split, where about `fraction` of all documents
+    are held out.
 
-    Decided by the hash of its text alone: the decision is the same on every machine and does not depend on the other
-    documents or their order, and copies of a document land in the same split.
+    Decided by the hash of its text alone: the decision is the same on every machine and does not
+    depend on the other documents or their order, and copies of a document land in the same split.
     """
-    return int.from_bytes(text_digest(document)[:8], 'big') < fraction * 2 ** 64
+    return int.from_bytes(text_digest(document)[:8], 'big') < fraction * 2**64

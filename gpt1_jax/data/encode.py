@@ -1,10 +1,12 @@
 """Section 4.1: tokenizes documents with several processes; if it is killed, the next run resumes.
 
-A split is one stream of ids in which a line-break token follows each document (the paper does not say how books are
-joined). The stream is cut into uint16 shards, 00000.bin, 00001.bin, ..., each with a record of what it was made from
-(shards.py). A second run keeps the shards whose records still match and makes the others, so the result equals that of
-an uninterrupted run, byte for byte, with any number of processes.
+A split is one stream of ids in which a line-break token follows each document (the paper does not
+say how books are joined). The stream is cut into uint16 shards, 00000.bin, 00001.bin, ..., each
+with a record of what it was made from (shards.py). A second run keeps the shards whose records
+still match and makes the others, so the result equals that of an uninterrupted run, byte for byte,
+with any number of processes.
 """
+
 import collections
 import concurrent.futures
 import contextlib
@@ -31,27 +33,33 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError
 
-SHARD_TOKENS = 2 ** 23  # 16 MiB; at most this much work is lost in a kill
+SHARD_TOKENS = 2**23  # 16 MiB; at most this much work is lost in a kill
 UNIT_CHARACTERS = 250_000  # the work that a process gets at a time
-WORTH_A_PROCESS = 10_000_000  # characters; for fewer, starting a process (it imports spaCy) costs more than it saves
+# Characters; for fewer, starting a process (it imports spaCy) costs more than it saves
+WORTH_A_PROCESS = 10_000_000
 
 
 class Unit(NamedTuple):
-    """A unit of work: whole short documents, or parts of a long one. documents: how many begin here."""
+    """A unit of work: whole short documents, or parts of a long one. documents: how many begin
+    here."""
+
     texts: tuple[text_lib.Part, ...]
     documents: int
     characters: int
 
 
 def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterator[Unit]:
-    """Groups documents into units of about `size` characters. Where a long document is cut does not change its ids."""
+    """Groups documents into units of about `size` characters. Where a long document is cut does not
+    change its ids."""
     texts: list[text_lib.Part] = []
     starts = characters = 0
     for document in documents:
         for number, part in enumerate(text_lib.parts(document.text, size)):
             if characters and characters + len(part.text) > size:
                 yield Unit(tuple(texts), starts, characters)
-                texts, starts, characters = [], 0, 0
+                texts = []
+                starts = 0
+                characters = 0
             texts.append(part)
             starts += number == 0
             characters += len(part.text)
@@ -60,8 +68,11 @@ def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterato
         yield Unit(tuple(texts), starts, characters)
 
 
-def count_words(documents: Iterable[Document], processes: int = 1, characters: int | None = None) -> dict[str, int]:
-    """How often each word occurs in the documents, for `bpe_training.train`. characters: as in `encode`."""
+def count_words(
+    documents: Iterable[Document], processes: int = 1, characters: int | None = None
+) -> dict[str, int]:
+    """How often each word occurs in the documents, for `bpe_training.train`. characters: as in
+    `encode`."""
     counts: collections.Counter[str] = collections.Counter()
     report = reporter('counting words', 'words', characters)
     for unit, unit_counts in ordered_map(_count, units(documents), processes):
@@ -70,17 +81,24 @@ def count_words(documents: Iterable[Document], processes: int = 1, characters: i
     return counts
 
 
-def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenizer: Tokenizer, processes: int = 1,
-           label: str = 'encoding', characters: int | None = None, shard_tokens: int = SHARD_TOKENS,
-           expected: dict | None = None) -> dict:
+def encode(
+    documents: Iterable[Document],
+    directory: str | os.PathLike,
+    tokenizer: Tokenizer,
+    processes: int = 1,
+    label: str = 'encoding',
+    characters: int | None = None,
+    shard_tokens: int = SHARD_TOKENS,
+    expected: dict | None = None,
+) -> dict:
     """Writes the documents' shards into `directory` and returns the split's entry in the manifest.
 
     characters:   of all documents together, if known, to estimate the time left.
     shard_tokens: a shard ends with the unit that brings it to this many tokens.
-    expected:     the entry of a finished directory, whose damaged shards are made again. UserError, with nothing
-                  written, if the documents would give other tokens.
-    Returns {documents, tokens, unknown, shards: [{file, documents, tokens, unknown, sha256}]}. Memory holds a shard, a
-    document and a few units for each process.
+    expected:     the entry of a finished directory, whose damaged shards are made again. UserError,
+                  with nothing written, if the documents would give other tokens.
+    Returns {documents, tokens, unknown, shards: [{file, documents, tokens, unknown, sha256}]}.
+    Memory holds a shard, a document and a few units for each process.
     """
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -89,7 +107,9 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     work = functools.partial(_encode, tokenizer)
 
     def make_again(chosen):
-        return np.concatenate([np.zeros(0, DTYPE), *(ids for _, ids in ordered_map(work, chosen, processes))])
+        return np.concatenate(
+            [np.zeros(0, DTYPE), *(ids for _, ids in ordered_map(work, chosen, processes))]
+        )
 
     done, rest = shards.keep(directory, units(documents), key, shard_tokens, report, make_again)
     arrays: list[np.ndarray] = []
@@ -117,14 +137,28 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     return _entry(done)
 
 
-def holds(documents: Iterable[Document], directory: pathlib.Path, tokenizer: Tokenizer, shard_tokens: int,
-          entry: dict) -> bool:
-    """Whether a split's shards match its entry in the manifest, but for other fields of it, and its documents. Hashes
-    both; encodes and writes nothing."""
-    done, rest = shards.keep(directory, units(documents), _key(tokenizer, shard_tokens), shard_tokens,
-                             lambda *counts: None)
+def holds(
+    documents: Iterable[Document],
+    directory: pathlib.Path,
+    tokenizer: Tokenizer,
+    shard_tokens: int,
+    entry: dict,
+) -> bool:
+    """Whether a split's shards match its entry in the manifest, but for other fields of it, and its
+    documents. Hashes both; encodes and writes nothing."""
+    done, rest = shards.keep(
+        directory,
+        units(documents),
+        _key(tokenizer, shard_tokens),
+        shard_tokens,
+        lambda *counts: None,
+    )
     found = _entry(done)
-    return entry is not None and found == {name: entry.get(name) for name in found} and next(rest, None) is None
+    return (
+        entry is not None
+        and found == {name: entry.get(name) for name in found}
+        and next(rest, None) is None
+    )
 
 
 def _key(tokenizer, shard_tokens):
@@ -133,23 +167,34 @@ def _key(tokenizer, shard_tokens):
 
 def _entry(records):
     """The entry in the manifest for shards with these records."""
-    totals = {name: sum(record[name] for record in records) for name in ('documents', 'tokens', 'unknown')}
-    return {**totals, 'shards': [{name: record[name] for name in shards.FIELDS} for record in records]}
+    totals = {
+        name: sum(record[name] for record in records) for name in ('documents', 'tokens', 'unknown')
+    }
+    return {
+        **totals,
+        'shards': [{name: record[name] for name in shards.FIELDS} for record in records],
+    }
 
 
 def _check_expected(directory, number, data, expected):
-    """UserError if a shard's data differ from those in a finished directory's manifest entry, if there is one."""
+    """UserError if a shard's data differ from those in a finished directory's manifest entry, if
+    there is one."""
     if expected is None:
         return
     wanted = expected['shards'][number]['sha256'] if number < len(expected['shards']) else None
     if hashlib.sha256(data).hexdigest() != wanted:
-        raise UserError(f'{directory / shards.name(number)}: the text gives other tokens now than it was prepared with '
-                        '(it was edited, or spaCy or ftfy is another version): choose another directory, or delete '
-                        f'{directory.parent}')
+        raise UserError(
+            f'{directory / shards.name(number)}: the text gives other tokens now than '
+            'it was prepared with '
+            '(it was edited, or spaCy or ftfy is another version): choose another '
+            'directory, or delete '
+            f'{directory.parent}'
+        )
 
 
 def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tuple]:
-    """(item, work(item)) in order, computed by spawned processes; processes=1 uses this one. Reads few items ahead.
+    """(item, work(item)) in order, computed by spawned processes; processes=1 uses this one. Reads
+    few items ahead.
 
     UserError if a process dies.
     """
@@ -158,7 +203,8 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
             yield item, work(item)
         return
     pool = concurrent.futures.ProcessPoolExecutor(
-        processes, multiprocessing.get_context('spawn'), initializer=_start_worker, initargs=(work,))
+        processes, multiprocessing.get_context('spawn'), initializer=_start_worker, initargs=(work,)
+    )
     waiting: collections.deque[tuple[Any, concurrent.futures.Future]] = collections.deque()
     items = iter(items)
     try:
@@ -171,22 +217,30 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
             item, future = waiting.popleft()
             yield item, future.result()
     except concurrent.futures.process.BrokenProcessPool:
-        raise UserError(f'one of {processes} processes was killed, perhaps for want of memory: run again, with fewer '
-                        '(finished shards are kept)') from None
+        raise UserError(
+            f'one of {processes} processes was killed, perhaps for want of memory: '
+            'run again, with fewer '
+            '(finished shards are kept)'
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def n_processes(wanted: int | None, characters: int) -> int:
-    """How many processes to tokenize so many characters with. wanted: at most, by default one a core."""
+    """How many processes to tokenize so many characters with. wanted: at most, by default one a
+    core."""
     if wanted is None:  # a core that this process may use; macOS does not say which those are
-        wanted = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
+        wanted = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, 'sched_getaffinity')
+            else os.cpu_count() or 1
+        )
     return min(wanted, 1 + characters // WORTH_A_PROCESS)
 
 
 def reporter(label: str, noun: str, characters: int | None = None) -> Callable[..., None]:
-    """A function report(documents, tokens, characters) of a further unit that prints progress on stderr. With tokens
-    None the unit was on disk, so it does not count for the rate."""
+    """A function report(documents, tokens, characters) of a further unit that prints progress on
+    stderr. With tokens None the unit was on disk, so it does not count for the rate."""
     begin = printed = time.monotonic()
     documents = tokens = done = before = 0
     pause = 1 if sys.stderr.isatty() else 10  # seconds
@@ -203,7 +257,10 @@ def reporter(label: str, noun: str, characters: int | None = None) -> Callable[.
         if now - printed < pause:
             return
         printed = now
-        line = f'{label}: {documents:,} documents, {tokens:,} {noun}, {tokens / (now - begin):,.0f} {noun}/s'
+        line = (
+            f'{label}: {documents:,} documents, {tokens:,} {noun}, '
+            f'{tokens / (now - begin):,.0f} {noun}/s'
+        )
         if characters and done < characters:
             left = round((now - begin) * (characters - done) / (done - before))
             line += f', {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left'
@@ -229,10 +286,12 @@ def _count(unit):
 
 
 def _start_worker(work):
-    """In a new worker: stores the function to run, and makes the worker end with its parent even if that is killed."""
+    """In a new worker: stores the function to run, and makes the worker end with its parent even if
+    that is killed."""
     global _work
     _work = work
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which reports it once
+    # Ctrl-C also reaches the parent, which reports it once
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end_with_parent():
         multiprocessing.parent_process().join()
@@ -247,9 +306,10 @@ def _work_on(item):
 
 @contextlib.contextmanager
 def _no_main_module():
-    """Hides the running script while a process is spawned, which would import the script again: that would load jax, or
-    rerun a script without `if __name__ == '__main__'`. The workers need only this module. They inherit that SIGINT is
-    blocked, which interrupts this process afterwards."""
+    """Hides the running script while a process is spawned, which would import the script again:
+    that would load jax, or rerun a script without `if __name__ == '__main__'`. The workers need
+    only this module. They inherit that SIGINT is blocked, which interrupts this process
+    afterwards."""
     main = sys.modules['__main__']
     sys.modules['__main__'] = types.ModuleType('__main__')
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

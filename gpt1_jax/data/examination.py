@@ -1,7 +1,9 @@
-"""Looks at a labelled set as a whole, after its rows are read: what is probably a mistake is a warning of one line.
+"""Looks at a labelled set as a whole, after its rows are read: what is probably a mistake is a
+warning of one line.
 
 Each function takes what is read already, so that no file is read twice, and returns lines.
 """
+
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -12,29 +14,48 @@ from gpt1_jax.errors import shown
 
 MISSING = frozenset(('nan', 'na', 'n/a', '#n/a', 'none', 'null', 'nil'))
 NAMED = 5  # labels that a line names
-REMEDY = 'list the right ones, --config.custom.labels=A,B --config.data.skip_bad=True, or mend the file'
+REMEDY = (
+    'list the right ones, --config.custom.labels=A,B --config.data.skip_bad=True, or mend the file'
+)
 
 
-def warnings(task: Task, train: Sequence[Encoded], dev: Sequence[Encoded], column: str = '') -> list[str]:
-    """What is probably a mistake in the training and dev rows of a task, a line each. column: of the label."""
+def warnings(
+    task: Task, train: Sequence[Encoded], dev: Sequence[Encoded], column: str = ''
+) -> list[str]:
+    """What is probably a mistake in the training and dev rows of a task, a line each. column: of
+    the label."""
     found = copies(train, dev)
     if task.head == 'choice' or task.score:
         return found
-    counts = {split: Counter(row.label for row in rows) for split, rows in (('training', train), ('dev', dev))}
+    counts = {
+        split: Counter(row.label for row in rows)
+        for split, rows in (('training', train), ('dev', dev))
+    }
     total = counts['training'] + counts['dev']
     by_name = {name: total[index] for index, name in enumerate(task.labels)}
-    return found + missing(by_name) + header(by_name, column) + alike(by_name) + one_sided(task.labels, counts)
+    return (
+        found
+        + missing(by_name)
+        + header(by_name, column)
+        + alike(by_name)
+        + one_sided(task.labels, counts)
+    )
 
 
 def copies(train: Sequence[Encoded], dev: Sequence[Encoded]) -> list[str]:
     """Dev rows that the model has read in training, in its own tokens."""
+
     def key(row):
         return tuple(map(tuple, row.sequences))
+
     trained = set(map(key, train))
     n = sum(key(row) in trained for row in dev)
     if not n:
         return []
-    return [f'{n:,} of {len(dev):,} dev rows are training rows as well: their score is not that of unseen rows']
+    return [
+        f'{n:,} of {len(dev):,} dev rows are training rows as well: their score is not that '
+        'of unseen rows'
+    ]
 
 
 def missing(counts: dict[str, int]) -> list[str]:
@@ -47,14 +68,20 @@ def header(counts: dict[str, int], column: str) -> list[str]:
     """A label that is the name of its column: a header that is repeated between the rows."""
     if column not in counts:
         return []
-    return [f'label {_rows(column, counts)} is the name of its column, as in a repeated header: {REMEDY}']
+    return [
+        f'label {_rows(column, counts)} is the name of its column, as in a repeated header: '
+        f'{REMEDY}'
+    ]
 
 
 def alike(counts: dict[str, int]) -> list[str]:
     """Labels that differ in case, in spaces or in their Unicode form only."""
     forms: dict[str, Callable[[str], str]] = {
         'Unicode form': lambda name: unicodedata.normalize('NFC', name),
-        'case or spaces': lambda name: ' '.join(unicodedata.normalize('NFKC', name).casefold().split())}
+        'case or spaces': lambda name: ' '.join(
+            unicodedata.normalize('NFKC', name).casefold().split()
+        ),
+    }
     lines = []
     seen: set[tuple[str, ...]] = set()
     for what, form in forms.items():
@@ -64,8 +91,11 @@ def alike(counts: dict[str, int]) -> list[str]:
         for names in groups.values():
             if len(names) > 1 and tuple(names) not in seen:
                 seen.add(tuple(names))
-                lines.append(f'labels {" and ".join(_rows(name, counts) for name in names[:NAMED])} differ in {what} '
-                             f'only: {REMEDY}')
+                lines.append(
+                    f'labels {" and ".join(_rows(name, counts) for name in names[:NAMED])} differ '
+                    f'in {what} '
+                    f'only: {REMEDY}'
+                )
     return lines
 
 
@@ -73,7 +103,11 @@ def one_sided(labels: Sequence[str], counts: dict[str, Counter]) -> list[str]:
     """Labels that have rows on one side only. counts: {split: {index of a label: rows}}."""
     lines = []
     for split, other in (('training', 'dev'), ('dev', 'training')):
-        names = [shown(name) for index, name in enumerate(labels) if not counts[split][index] and counts[other][index]]
+        names = [
+            shown(name)
+            for index, name in enumerate(labels)
+            if not counts[split][index] and counts[other][index]
+        ]
         if names:
             more = f' and {len(names) - NAMED} more' if len(names) > NAMED else ''
             lines.append(f'no {split} row has label {", ".join(names[:NAMED])}{more}')

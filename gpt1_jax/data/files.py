@@ -2,6 +2,7 @@
 
 A file is on the local disk or in an object store (storage).
 """
+
 import contextlib
 import io
 import os
@@ -10,11 +11,22 @@ from typing import Any, BinaryIO
 
 from gpt1_jax import storage
 
-TEXT, JSON_LINES, PARQUET = 'text', 'JSON lines', 'Parquet'  # a document; a record a line; a record a row
-KINDS = {'.txt': TEXT, '.train': TEXT, '.dev': TEXT, '.test': TEXT,  # the last three: BabyLM's
-         '.jsonl': JSON_LINES, '.json': JSON_LINES, '.parquet': PARQUET}
+# A document; a record a line; a record a row
+TEXT = 'text'
+JSON_LINES = 'JSON lines'
+PARQUET = 'Parquet'
+KINDS = {
+    '.txt': TEXT,
+    '.train': TEXT,
+    '.dev': TEXT,
+    '.test': TEXT,  # the last three: BabyLM's
+    '.jsonl': JSON_LINES,
+    '.json': JSON_LINES,
+    '.parquet': PARQUET,
+}
 COMPRESSED = {'.gz': 'gzip', '.bz2': 'bz2', '.zst': 'zstd', '.lz4': 'lz4'}
-READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRESSED)}'  # for messages
+# For messages
+READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRESSED)}'
 
 
 def kind(name: str) -> str | None:
@@ -27,17 +39,24 @@ def kind(name: str) -> str | None:
 
 
 def in_directories(name: str) -> bool:
-    """Whether a file is read where its directory is named. A plain .json is not: beside a corpus it holds metadata."""
+    """Whether a file is read where its directory is named. A plain .json is not: beside a corpus it
+    holds metadata."""
     return kind(name) is not None and not name.endswith('.json')
 
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """The contents of a file as a stream of bytes, decompressed. OSError if it cannot be read, also while it is."""
+    """The contents of a file as a stream of bytes, decompressed. OSError if it cannot be read, also
+    while it is."""
     extension = os.path.splitext(name)[1]
     with storage.opened(name) as raw, contextlib.ExitStack() as stack:
         stream: Any = raw
         if extension in COMPRESSED:
             import pyarrow
+
             stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
-        yield stream if hasattr(stream, 'peek') else stack.enter_context(io.BufferedReader(stream, 1 << 20))
+        yield (
+            stream
+            if hasattr(stream, 'peek')
+            else stack.enter_context(io.BufferedReader(stream, 1 << 20))
+        )

@@ -1,8 +1,11 @@
-"""Names on the Hugging Face Hub: hf:USER/NAME, or hf:USER/NAME@REVISION (a branch, a tag or a commit).
+"""Names on the Hugging Face Hub: hf:USER/NAME, or hf:USER/NAME@REVISION (a branch, a tag or a
+commit).
 
-huggingface_hub (extra `hub`) talks to it and keeps what it downloads in its cache (HF_HOME). HF_TOKEN, or
-`hf auth login`, opens private and gated repositories; HF_ENDPOINT names another server.
+huggingface_hub (extra `hub`) talks to it and keeps what it downloads in its cache (HF_HOME).
+HF_TOKEN, or `hf auth login`, opens private and gated repositories; HF_ENDPOINT names another
+server.
 """
+
 import functools
 import importlib.util
 import pathlib
@@ -22,7 +25,8 @@ def is_name(path: Any) -> bool:
 
 
 def split(name: str) -> tuple[str, str | None]:
-    """(USER/NAME, revision or None) of 'hf:USER/NAME@REVISION', with or without 'hf:'. UserError if it is no name."""
+    """(USER/NAME, revision or None) of 'hf:USER/NAME@REVISION', with or without 'hf:'. UserError if
+    it is no name."""
     repository, at, revision = name.removeprefix(PREFIX).partition('@')
     if not re.fullmatch(NAME, repository) or (at and not revision):
         raise UserError(f'{name}: must be {PREFIX}USER/NAME or {PREFIX}USER/NAME@REVISION')
@@ -31,22 +35,28 @@ def split(name: str) -> tuple[str, str | None]:
 
 @functools.cache  # one question to the Hub for the files and the rows of a split
 def download(name: str, kind: str, patterns: tuple[str, ...]) -> pathlib.Path:
-    """The local directory of a repository's files that match a pattern, absent if none does; its name is the commit.
+    """The local directory of a repository's files that match a pattern, absent if none does; its
+    name is the commit.
 
-    kind: 'model' or 'dataset'. Without a network, files that were downloaded before are used. UserError, in the words
-    of huggingface_hub, for a name that is wrong, private or gated, and for a network or a cache that fails.
+    kind: 'model' or 'dataset'. Without a network, files that were downloaded before are used.
+    UserError, in the words of huggingface_hub, for a name that is wrong, private or gated, and for
+    a network or a cache that fails.
     """
     if importlib.util.find_spec('huggingface_hub') is None:
         raise UserError(f'{name}: {EXTRA}')
     import huggingface_hub
     import huggingface_hub.utils
+
     repository, revision = split(name)
     huggingface_hub.utils.logging.set_verbosity_error()  # errors are reported in a line of ours
     if not sys.stderr.isatty():
         huggingface_hub.utils.disable_progress_bars()
     try:
-        return pathlib.Path(huggingface_hub.snapshot_download(repository, repo_type=kind, revision=revision,
-                                                              allow_patterns=list(patterns)))
+        return pathlib.Path(
+            huggingface_hub.snapshot_download(
+                repository, repo_type=kind, revision=revision, allow_patterns=list(patterns)
+            )
+        )
     except Exception as error:  # of the library, its connection or its cache
         said = ' '.join(str(error).split())
         raise UserError(f'{name}: {type(error).__name__}: {one_line(said, 500)}') from None

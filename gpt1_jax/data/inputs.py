@@ -1,4 +1,6 @@
-"""Section 3.3 and Figure 1 (right): turns an example of any task into token sequences for the model."""
+"""Section 3.3 and Figure 1 (right): turns an example of any task into token sequences for the
+model."""
+
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -19,12 +21,14 @@ UNIT_TEXTS = 1000  # that a process tokenizes at a time
 class Encoded(NamedTuple):
     """An example as ids.
 
-    sequences: K lists of ids, each ending with the extract token: one, or one for each order (similarity) or choice.
+    sequences: K lists of ids, each ending with the extract token: one, or one for each order
+    (similarity) or choice.
     label:     as in Example.
-    target:    the training target: one number for each label or choice, or the value for a squared loss; None if
-               unlabelled.
+    target:    the training target: one number for each label or choice, or the value for a squared
+               loss; None if unlabelled.
     truncated: whether a text was.
     """
+
     id: str
     sequences: list[list[int]]
     label: int | float | None
@@ -32,17 +36,24 @@ class Encoded(NamedTuple):
     truncated: bool
 
 
-def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
-           ids_of: Callable[[str], list[int]] | None = None) -> Encoded:
+def encode(
+    example: Example,
+    task: Task,
+    tokenizer: Any,
+    n_ctx: int,
+    ids_of: Callable[[str], list[int]] | None = None,
+) -> Encoded:
     """The sequences of an example, laid out as in the released code (train.py 229-245, 377-378).
 
-    classify, one text:  [start] a [extract]                  a truncated to its first n_ctx - 2 tokens
-    classify, two texts: [start] a [delimiter] b [extract]    each truncated to its first n_ctx // 2 - 2 tokens
+    classify, one text:  [start] a [extract]                  a truncated to its first n_ctx - 2
+    tokens
+    classify, two texts: [start] a [delimiter] b [extract]    each truncated to its first n_ctx //
+    2 - 2 tokens
     similarity:          both orders of the two texts
     choice:              [start] context [delimiter] choice [extract], one for each choice
-    Each of n segments keeps n_ctx // n - 2 tokens. With task.cut only that text is truncated, equally for all choices:
-    in RACE the document keeps its first n_ctx - 3 - |question| - max |answer| tokens. UserError if the other texts
-    alone are too long.
+    Each of n segments keeps n_ctx // n - 2 tokens. With task.cut only that text is truncated,
+    equally for all choices: in RACE the document keeps its first n_ctx - 3 - |question| - max
+    |answer| tokens. UserError if the other texts alone are too long.
     ids_of: used instead of tokenizer.encode; the lists it returns are not changed.
     """
     ids_of = ids_of or tokenizer.encode
@@ -54,14 +65,18 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
         rest = sum(map(len, texts)) - len(texts[task.cut]) + max(map(len, choices), default=0)
         room = n_ctx - specials - rest
         if room < 1:
-            raise UserError(f'{rest} tokens that are never cut, and {specials} more, leave no room in a context of '
-                            f'{n_ctx}')
+            raise UserError(
+                f'{rest} tokens that are never cut, and {specials} more, leave no '
+                'room in a context of '
+                f'{n_ctx}'
+            )
         truncated = len(texts[task.cut]) > room
         texts[task.cut] = texts[task.cut][:room]
 
-    segments, first = [], 0
+    segments = []
+    first = 0
     for n in task.segments or [1] * len(texts):
-        segments.append(sum(texts[first:first + n], []))
+        segments.append(sum(texts[first : first + n], []))
         first += n
     if task.head == 'choice':
         orders = [[*segments, choice] for choice in choices]
@@ -79,10 +94,11 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
 
 
 def target(example: Example, task: Task) -> list[float] | None:
-    """The training target of an example: one-hot over labels or choices; for a score, soft bins or one number.
+    """The training target of an example: one-hot over labels or choices; for a score, soft bins or
+    one number.
 
-    Released code (utils.py 25-36): a score divides its mass between the two integers around it. With bins 0 to 5, 3.8
-    becomes 0 0 0 0.2 0.8 0. With the squared loss, low is 0 and high is 1.
+    Released code (utils.py 25-36): a score divides its mass between the two integers around it.
+    With bins 0 to 5, 3.8 becomes 0 0 0 0.2 0.8 0. With the squared loss, low is 0 and high is 1.
     """
     if example.label is None:
         return None
@@ -96,25 +112,39 @@ def target(example: Example, task: Task) -> list[float] | None:
         return [(example.label - low) / (high - low)]
     whole = math.floor(example.label)
     upper = example.label - whole
-    return [(1 - upper) * (low + i == whole) + upper * (low + i == whole + 1) for i in range(len(task.labels))]
+    return [
+        (1 - upper) * (low + i == whole) + upper * (low + i == whole + 1)
+        for i in range(len(task.labels))
+    ]
 
 
-def encode_all(examples: Sequence[Example], task: Task, tokenizer: Any, n_ctx: int,
-               on_bad: Callable[[str], None] = fail) -> list[Encoded]:
-    """Encodes every example, in order; many texts are tokenized by several processes. on_bad, UserError: as in `each`.
+def encode_all(
+    examples: Sequence[Example],
+    task: Task,
+    tokenizer: Any,
+    n_ctx: int,
+    on_bad: Callable[[str], None] = fail,
+) -> list[Encoded]:
+    """Encodes every example, in order; many texts are tokenized by several processes. on_bad,
+    UserError: as in `each`.
     """
     ids_of = _tokenized(examples, tokenizer, task.name)
-    return each(examples, lambda example: encode(example, task, tokenizer, n_ctx, ids_of), task.name, on_bad)
+    return each(
+        examples, lambda example: encode(example, task, tokenizer, n_ctx, ids_of), task.name, on_bad
+    )
 
 
 def _tokenized(examples, tokenizer, label):
     """A function that gives the ids of the examples' texts."""
-    texts = list(dict.fromkeys(text for example in examples for text in (*example.texts, *example.choices)))
+    texts = list(
+        dict.fromkeys(text for example in examples for text in (*example.texts, *example.choices))
+    )
     characters = sum(map(len, texts))
     processes = n_processes(None, characters)
     if processes == 1:
-        return functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)  # a passage once, not once for each question
-    units = (texts[start:start + UNIT_TEXTS] for start in range(0, len(texts), UNIT_TEXTS))
+        # A passage once, not once for each question
+        return functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)
+    units = (texts[start : start + UNIT_TEXTS] for start in range(0, len(texts), UNIT_TEXTS))
     report = reporter(f'{label}: tokenizing', 'tokens', characters)
     found = {}
     for unit, ids in ordered_map(functools.partial(_ids, tokenizer), units, processes):
@@ -128,16 +158,22 @@ def _ids(tokenizer, texts):
     return [np.array(tokenizer.encode(text), DTYPE) for text in texts]
 
 
-def each(examples: Sequence[Example], encode_one: Callable[[Example], Row], what: str,
-         on_bad: Callable[[str], None]) -> list[Row]:
+def each(
+    examples: Sequence[Example],
+    encode_one: Callable[[Example], Row],
+    what: str,
+    on_bad: Callable[[str], None],
+) -> list[Row]:
     """[encode_one(example)] of all examples.
 
-    what: task and split, for messages. on_bad: called with a message naming a row that encode_one refuses by a
-    UserError; the row is skipped if this returns (see Task.read). UserError if no row is left.
+    what: task and split, for messages. on_bad: called with a message naming a row that encode_one
+    refuses by a UserError; the row is skipped if this returns (see Task.read). UserError if no row
+    is left.
     """
     if not examples:
         raise UserError(f'{what}: no examples')
-    found, bad = [], []
+    found = []
+    bad = []
     for example in examples:
         try:
             found.append(encode_one(example))

@@ -1,4 +1,6 @@
-"""Section 3.3: prints a few rows of a labelled set as the model reads them, and statistics of the set."""
+"""Section 3.3: prints a few rows of a labelled set as the model reads them, and statistics of the
+set."""
+
 import random
 import textwrap
 from collections import Counter
@@ -11,19 +13,29 @@ from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import SPECIALS
 from gpt1_jax.errors import one_line
 
-SHOWN, SEED = 3, 0          # rows: the first one, and others drawn with this seed
-WIDTH = 110                 # characters of a line
-WHOLE, AROUND = 64, 8       # of a sequence longer than WHOLE, only AROUND tokens beside each special one are shown
-MOST_BINS = 21              # integers of a score that are counted one by one
+# Rows: the first one, and others drawn with this seed
+SHOWN = 3
+SEED = 0
+WIDTH = 110  # characters of a line
+# Of a sequence longer than WHOLE, only AROUND tokens beside each special one are shown
+WHOLE = 64
+AROUND = 8
+MOST_BINS = 21  # integers of a score that are counted one by one
 
 
-def lines(task: Task, examples: list[Example], encoded: list[Encoded], tokenizer: Any, n_ctx: int) -> list[str]:
+def lines(
+    task: Task, examples: list[Example], encoded: list[Encoded], tokenizer: Any, n_ctx: int
+) -> list[str]:
     """The lines that --inspect prints for a split.
 
-    encoded: one or more of the examples as ids. A token is shown as TEXT:ID, with '@@' if it does not end its word.
+    encoded: one or more of the examples as ids. A token is shown as TEXT:ID, with '@@' if it does
+    not end its word.
     """
     by_id = {example.id: example for example in examples}
-    chosen = [0, *sorted(random.Random(SEED).sample(range(1, len(encoded)), min(SHOWN, len(encoded)) - 1))]
+    chosen = [
+        0,
+        *sorted(random.Random(SEED).sample(range(1, len(encoded)), min(SHOWN, len(encoded)) - 1)),
+    ]
     shown = [f'{task.name}: {len(chosen)} of {len(encoded):,} rows as the model reads them', '']
     for index in chosen:
         shown += [*_row(task, by_id[encoded[index].id], encoded[index], tokenizer), '']
@@ -40,22 +52,36 @@ def _row(task, example, row, tokenizer):
         label = f'{task.labels[row.label]} (index {row.label})'
     yield f'row {row.id}'
     read = [(f'text {i}', text) for i, text in enumerate(example.texts, 1)] + [
-        (f'choice {task.labels[i]}', text) for i, text in enumerate(example.choices)]
-    read += [('label', label), ('target', _target(task, row.target)), ('cut', 'yes' if row.truncated else 'no')]
+        (f'choice {task.labels[i]}', text) for i, text in enumerate(example.choices)
+    ]
+    read += [
+        ('label', label),
+        ('target', _target(task, row.target)),
+        ('cut', 'yes' if row.truncated else 'no'),
+    ]
     indent = max(len(name) for name, _ in read)
     room = WIDTH - indent - 4
     for name, text in read:
         text = ' '.join(text.split())
-        yield f'  {name:<{indent}}  {text if len(text) <= room else text[:room - 2] + " …"}'
+        yield f'  {name:<{indent}}  {text if len(text) <= room else text[: room - 2] + " …"}'
     longest = max(map(len, row.sequences))
     for k, sequence in enumerate(row.sequences):
-        kind = {'choice': f'choice {task.labels[k]}' if task.head == 'choice' else '',
-                'similarity': f'order {k + 1}'}.get(task.head, 'sequence')
+        kind = {
+            'choice': f'choice {task.labels[k]}' if task.head == 'choice' else '',
+            'similarity': f'order {k + 1}',
+        }.get(task.head, 'sequence')
         right = ', the right one' if task.head == 'choice' and row.label == k else ''
         padding = f', {longest - len(sequence)} of padding' if len(sequence) < longest else ''
-        yield f'  {kind}{right}: {len(sequence)} tokens, pooled at position {len(sequence) - 1}{padding}'
-        yield from textwrap.wrap(' '.join(_tokens(sequence, tokenizer)), WIDTH, initial_indent=' ' * 4,
-                                 subsequent_indent=' ' * 4, break_long_words=False, break_on_hyphens=False)
+        last = len(sequence) - 1
+        yield f'  {kind}{right}: {len(sequence)} tokens, pooled at position {last}{padding}'
+        yield from textwrap.wrap(
+            ' '.join(_tokens(sequence, tokenizer)),
+            WIDTH,
+            initial_indent=' ' * 4,
+            subsequent_indent=' ' * 4,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 def _target(task, target):
@@ -68,7 +94,9 @@ def _target(task, target):
 
 def _tokens(sequence, tokenizer):
     """TEXT:ID of each token; a long stretch without special tokens is left out."""
-    specials = dict(zip((tokenizer.start_id, tokenizer.delimiter_id, tokenizer.extract_id), SPECIALS))
+    specials = dict(
+        zip((tokenizer.start_id, tokenizer.delimiter_id, tokenizer.extract_id), SPECIALS)
+    )
     places = [i for i, token in enumerate(sequence) if token in specials]
     hidden = 0
     for i, token in enumerate(sequence):
@@ -82,7 +110,8 @@ def _tokens(sequence, tokenizer):
 
 
 def piece(token: int, tokenizer: Any) -> str:
-    """A token's text: 'cat', 'ca@@' if the word continues, '</w>' for the end of a word, '\\n' for a line break."""
+    """A token's text: 'cat', 'ca@@' if the word continues, '</w>' for the end of a word, '\\n' for
+    a line break."""
     text = tokenizer.piece(token)
     if text.endswith('\n'):
         return '\\n'
@@ -99,20 +128,46 @@ def _statistics(task, encoded, n_ctx):
     if len(labels) < n:
         found.append(('without label', [f'{n - len(labels):,}']))
     if labels and task.score:
-        found.append(('score', [f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, '
-                                f'largest {max(labels):g}', *_counted(_bins(task.score, labels))]))
+        found.append(
+            (
+                'score',
+                [
+                    f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, '
+                    f'largest {max(labels):g}',
+                    *_counted(_bins(task.score, labels)),
+                ],
+            )
+        )
     elif labels:
         counts = Counter(labels)
-        found.append(('labels', _counted([(name, counts[i]) for i, name in enumerate(task.labels)])))
+        found.append(
+            ('labels', _counted([(name, counts[i]) for i, name in enumerate(task.labels)]))
+        )
     if task.head == 'choice':
-        found.append(('choices a row', _counted(sorted(Counter(len(row.sequences) for row in encoded).items()))))
+        found.append(
+            (
+                'choices a row',
+                _counted(sorted(Counter(len(row.sequences) for row in encoded).items())),
+            )
+        )
     middle, most = (int(np.percentile(longest, q, method='inverted_cdf')) for q in (50, 95))
     several = ' (of each row its longest sequence)' if len(encoded[0].sequences) > 1 else ''
-    found.append(('tokens a row', [f'median {middle}, 95% at most {most}, longest {max(longest)}; '
-                                   f'the context is {n_ctx}{several}']))
+    found.append(
+        (
+            'tokens a row',
+            [
+                f'median {middle}, 95% at most {most}, longest {max(longest)}; '
+                f'the context is {n_ctx}{several}'
+            ],
+        )
+    )
     found.append(('cut', [f'{cut:,} rows, {cut / n:.1%}']))
     indent = max(len(name) for name, _ in found)
-    return [f'{name if not i else "":<{indent}}  {text}' for name, texts in found for i, text in enumerate(texts)]
+    return [
+        f'{name if not i else "":<{indent}}  {text}'
+        for name, texts in found
+        for i, text in enumerate(texts)
+    ]
 
 
 def _counted(counts):
@@ -120,14 +175,20 @@ def _counted(counts):
     wide = max(len(str(name)) for name, _ in counts)
     high = max(len(f'{count:,}') for _, count in counts)
     total = max(sum(count for _, count in counts), 1)
-    return [f'{str(name):<{wide}}  {count:>{high},}  {count / total:>6.1%}' for name, count in counts]
+    return [
+        f'{str(name):<{wide}}  {count:>{high},}  {count / total:>6.1%}' for name, count in counts
+    ]
 
 
 def _bins(score, values):
-    """(bin, count) of scores by the nearest integer, or in ten equal bins if there would be too many integers."""
+    """(bin, count) of scores by the nearest integer, or in ten equal bins if there would be too
+    many integers."""
     low, high = score
     if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
         counts, _ = np.histogram(values, np.arange(low, high + 2) - 0.5)
         return list(zip(range(int(low), int(high) + 1), counts))
     edges = np.linspace(low, high, 11)
-    return [(f'{a:.4g} to {b:.4g}', n) for a, b, n in zip(edges, edges[1:], np.histogram(values, edges)[0])]
+    return [
+        (f'{a:.4g} to {b:.4g}', n)
+        for a, b, n in zip(edges, edges[1:], np.histogram(values, edges)[0])
+    ]

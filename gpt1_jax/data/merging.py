@@ -1,9 +1,11 @@
-"""Section 4.1: the parts of a corpus that machines prepared side by side, merged to one prepared directory.
+"""Section 4.1: the parts of a corpus that machines prepared side by side, merged to one prepared
+directory.
 
-DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py). Their shards follow each other: the token
-stream is that of the whole corpus, cut into other shards. Shards are hard links where the file system has them, so the
-parts may be deleted afterwards.
+DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py). Their shards follow
+each other: the token stream is that of the whole corpus, cut into other shards. Shards are hard
+links where the file system has them, so the parts may be deleted afterwards.
 """
+
 import hashlib
 import os
 import re
@@ -18,10 +20,12 @@ PART = re.compile(r'part-\d{5,9}-of-(\d{5,9})')  # Part.name
 
 
 def merge(out: storage.Path) -> dict:
-    """Merge the parts in a directory, and return the manifest. Merging again repairs damaged shards.
+    """Merge the parts in a directory, and return the manifest. Merging again repairs damaged
+    shards.
 
-    UserError if a part is missing, unfinished or damaged, if parts of different divisions are there, if parts were made
-    from other inputs or with another tokenizer, and if a split would be empty.
+    UserError if a part is missing, unfinished or damaged, if parts of different divisions are
+    there, if parts were made from other inputs or with another tokenizer, and if a split would be
+    empty.
     """
     parts = _parts(out)
     inputs = _common_inputs(parts)
@@ -31,7 +35,10 @@ def merge(out: storage.Path) -> dict:
     for split in ('train', 'valid'):
         own = [(part / split, manifest['splits'][split]) for part, manifest in parts.items()]
         if not any(entry['shards'] for _, entry in own):
-            raise UserError(f'{out}: no part has a token for the {split} split: hold out more, or name validation text')
+            raise UserError(
+                f'{out}: no part has a token for the {split} split: hold out more, or '
+                'name validation text'
+            )
         entries[split] = _merge_split(out / split, own)
     storage.write_json(out / prepare.INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
@@ -40,17 +47,29 @@ def merge(out: storage.Path) -> dict:
 
 def _parts(out):
     """{directory: manifest} of all parts of the one division that a directory holds."""
-    counts = sorted({int(match[1]) for match in (PART.fullmatch(entry.name) for entry in out.iterdir()) if match})
+    counts = sorted(
+        {
+            int(match[1])
+            for match in (PART.fullmatch(entry.name) for entry in out.iterdir())
+            if match
+        }
+    )
     if not counts:
         raise UserError(f'{out}: no part to merge: run gpt1 prepare --out={out} --part=I/N first')
     if len(counts) > 1:
-        raise UserError(f'{out}: parts of {counts[0]} and of {counts[1]} are there: delete those that do not belong')
+        raise UserError(
+            f'{out}: parts of {counts[0]} and of {counts[1]} are there: delete those '
+            'that do not belong'
+        )
     parts = [Part(index, counts[0]) for index in range(counts[0])]
     missing = [part for part in parts if not (out / part.name / tokens.MANIFEST).exists()]
     if missing:
         listed = ', '.join(str(part.index) for part in missing[:10]) + ', ...' * (len(missing) > 10)
-        raise UserError(f'{out}: part {listed} of {counts[0]} is missing or not finished: run it with '
-                        f'--part={missing[0]}')
+        raise UserError(
+            f'{out}: part {listed} of {counts[0]} is missing or not finished: run it '
+            'with '
+            f'--part={missing[0]}'
+        )
     return {out / part.name: tokens.read_manifest(out / part.name) for part in parts}
 
 
@@ -60,7 +79,9 @@ def _common_inputs(parts):
     for part, manifest in parts.items():
         differing = prepare.differences(first, manifest['inputs'], without='part')
         if differing:
-            raise UserError(f'{part} was prepared from other inputs than part 0: {"; ".join(differing)}')
+            raise UserError(
+                f'{part} was prepared from other inputs than part 0: {"; ".join(differing)}'
+            )
     inputs = {name: value for name, value in first.items() if name != 'part'}
     return {**inputs, prepare.PARTS: len(parts)}
 
@@ -76,14 +97,20 @@ def _merge_split(out, parts):
             merged.append({**shard, 'file': name})
     if not storage.remote(out):
         shards.remove_others(out, len(merged))
-    return {name: merged if name == 'shards' else sum(entry[name] for _, entry in parts) for name in parts[0][1]}
+    return {
+        name: merged if name == 'shards' else sum(entry[name] for _, entry in parts)
+        for name in parts[0][1]
+    }
 
 
 def _place(source, target, expected):
-    """A shard under another name, as a hard link or a copy. UserError if it differs from its part's manifest."""
+    """A shard under another name, as a hard link or a copy. UserError if it differs from its part's
+    manifest."""
     data = storage.read(source)
     if hashlib.sha256(data).hexdigest() != expected:
-        raise UserError(f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again')
+        raise UserError(
+            f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again'
+        )
     if storage.remote(target):
         storage.write(target, data)
         return

@@ -1,9 +1,11 @@
 """The pages of a Parquet file, whose headers tell their sizes before anything is decompressed.
 
-pyarrow decompresses a page as a whole and shows no page's header. What it shows of a column's chunk ends the process
-where the statistics are damaged (pyarrow 26). So the footer and the headers are read here: they are structs in Thrift's
-compact protocol, whose fields have the numbers of parquet.thrift.
+pyarrow decompresses a page as a whole and shows no page's header. What it shows of a column's chunk
+ends the process where the statistics are damaged (pyarrow 26). So the footer and the headers are
+read here: they are structs in Thrift's compact protocol, whose fields have the numbers of
+parquet.thrift.
 """
+
 import io
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
@@ -12,14 +14,19 @@ from gpt1_jax import storage
 from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.errors import UserError
 
-MOST_TIMES = 100  # as much as its compressed size: text is about five times, one letter without end thousands of times
-_HEADER = 2 ** 16  # bytes; a page's header takes less
+# As much as its compressed size: text is about five times, one letter without end thousands of
+# times
+MOST_TIMES = 100
+_HEADER = 2**16  # bytes; a page's header takes less
 
 
 class Page(NamedTuple):
-    """group, rows, column: the number of its row group, the numbers of the rows there, and the name of its column.
-    values: how many it has, rows or, in a column of lists, items. size, compressed: bytes of what follows its header.
+    """group, rows, column: the number of its row group, the numbers of the rows there, and the name
+    of its column.
+    values: how many it has, rows or, in a column of lists, items. size, compressed: bytes of what
+    follows its header.
     """
+
     group: int
     rows: range
     column: str
@@ -44,25 +51,42 @@ def pages(path: str, columns: Sequence[str], groups: Container[int]) -> list[Pag
                     meta = chunk[3]
                     column = meta[3][0].decode()
                     if column in columns:
-                        found += (Page(number, rows, column, *header) for header in _headers(stream, meta))
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+                        found += (
+                            Page(number, rows, column, *header) for header in _headers(stream, meta)
+                        )
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise UserError(f'{path}: cannot be read (a damaged header of a page: {error!r})') from None
     _check(path, found)
     return found
 
 
 def _check(path, found):
-    """UserError for a page that must hold a row of more than LONGEST bytes, and for a page above LONGEST that is more
-    than MOST_TIMES its compressed size, as no text is: to read it takes memory out of proportion to the file."""
+    """UserError for a page that must hold a row of more than LONGEST bytes, and for a page above
+    LONGEST that is more than MOST_TIMES its compressed size, as no text is: to read it takes memory
+    out of proportion to the file."""
     for page in found:
         first = page.rows.start
         last = page.rows.stop - 1
         if page.size > LONGEST * max(1, page.values):
-            raise too_long(f'{path}: column {page.column!r} of row {first}' if first == last else
-                           f'{path}: column {page.column!r} of one of the rows {first} to {last}')
+            raise too_long(
+                f'{path}: column {page.column!r} of row {first}'
+                if first == last
+                else f'{path}: column {page.column!r} of one of the rows {first} to {last}'
+            )
         if page.size > max(LONGEST, MOST_TIMES * page.compressed):
-            raise UserError(f'{path}: rows {first} to {last}: column {page.column!r} has {page.size >> 20} MiB in '
-                            f'{page.compressed:,} bytes, more than {MOST_TIMES} times as much, which no text has')
+            raise UserError(
+                f'{path}: rows {first} to {last}: column {page.column!r} has '
+                f'{page.size >> 20} MiB in '
+                f'{page.compressed:,} bytes, more than {MOST_TIMES} times as much, '
+                'which no text has'
+            )
 
 
 def _footer(stream):
@@ -86,7 +110,8 @@ def _headers(stream, meta):
         compressed = header[3]
         if size < 0 or compressed < 0:
             raise ValueError('a negative size')
-        own = header.get(5) or header.get(7) or header.get(8) or {}  # data page, dictionary, data page of version 2
+        # Data page, dictionary, data page of version 2
+        own = header.get(5) or header.get(7) or header.get(8) or {}
         yield own.get(1, 0), size, compressed
         place += content.tell() + compressed
 
@@ -123,7 +148,8 @@ def _value(stream: io.BytesIO, kind: int) -> Any:
 
 
 def _unsigned(stream):
-    """An integer of seven bits a byte, the lowest ones first, in which the highest bit says that another follows."""
+    """An integer of seven bits a byte, the lowest ones first, in which the highest bit says that
+    another follows."""
     result = 0
     for shift in range(0, 64, 7):
         byte = stream.read(1)[0]

@@ -1,8 +1,11 @@
-"""Section 4.1: a corpus divided among machines: part I of N is a contiguous slice of its files, by size.
+"""Section 4.1: a corpus divided among machines: part I of N is a contiguous slice of its files, by
+size.
 
-Parquet files are divided by row group, so documents never cross parts, and the token streams of all parts, one after
-the other, are that of the whole. The division depends on the files' names, order and sizes alone.
+Parquet files are divided by row group, so documents never cross parts, and the token streams of all
+parts, one after the other, are that of the whole. The division depends on the files' names, order
+and sizes alone.
 """
+
 import dataclasses
 import itertools
 import os
@@ -14,12 +17,14 @@ from gpt1_jax.data import files, records
 from gpt1_jax.errors import UserError
 
 # The number of a process in an indexed Job of Kubernetes and in a SLURM array.
-KUBERNETES, SLURM = 'JOB_COMPLETION_INDEX', 'SLURM_ARRAY_TASK_ID'
+KUBERNETES = 'JOB_COMPLETION_INDEX'
+SLURM = 'SLURM_ARRAY_TASK_ID'
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
     """Part `index`, from 0, of `count`."""
+
     index: int
     count: int
 
@@ -35,31 +40,42 @@ class Part:
 def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part | None:
     """'I/N' -> Part(I, N), None -> None. '/N' takes I from KUBERNETES or SLURM.
 
-    UserError for anything else, where I is not below N, and where KUBERNETES is set without a part: each pod of an
-    indexed Job would prepare the whole corpus.
+    UserError for anything else, where I is not below N, and where KUBERNETES is set without a part:
+    each pod of an indexed Job would prepare the whole corpus.
     """
     if text is None:
         if environment.get(KUBERNETES):
-            raise UserError(f'{KUBERNETES} is set, but not --part: give --part=/N, N the completions of the Job; or '
-                            f'unset {KUBERNETES} to prepare the whole corpus here')
+            raise UserError(
+                f'{KUBERNETES} is set, but not --part: give --part=/N, N the '
+                'completions of the Job; or '
+                f'unset {KUBERNETES} to prepare the whole corpus here'
+            )
         return None
     match = re.fullmatch(r'(\d{0,9})/(\d{1,9})', text)
     if not match:
-        raise UserError(f'--part={text}: must be I/N, part I (from 0) of N, or /N with I from {KUBERNETES} or {SLURM}')
+        raise UserError(
+            f'--part={text}: must be I/N, part I (from 0) of N, or /N with I from '
+            f'{KUBERNETES} or {SLURM}'
+        )
     index = match[1] or environment.get(KUBERNETES) or environment.get(SLURM)
     if not index:
         raise UserError(f'--part={text}: neither {KUBERNETES} nor {SLURM} is set: give --part=I/N')
     if not index.isdecimal() or not int(index) < int(match[2]):
-        raise UserError(f'--part={text}: the part is {index}, must be from 0 to {int(match[2]) - 1}')
+        raise UserError(
+            f'--part={text}: the part is {index}, must be from 0 to {int(match[2]) - 1}'
+        )
     return Part(int(index), int(match[2]))
 
 
-def slices(sources: Sequence[str], part: Part | None,
-           whole_files: bool = False) -> Iterator[tuple[str, tuple[int, ...] | None]]:
-    """The part's (source, numbers of its row groups or None for all of it), in order; all sources if part is None.
+def slices(
+    sources: Sequence[str], part: Part | None, whole_files: bool = False
+) -> Iterator[tuple[str, tuple[int, ...] | None]]:
+    """The part's (source, numbers of its row groups or None for all of it), in order; all sources
+    if part is None.
 
-    sources: files, in order. whole_files: do not divide Parquet files, because documents span their row groups.
-    A file, or a row group, belongs to the part in which its middle byte lies; UserError if a file cannot be read.
+    sources: files, in order. whole_files: do not divide Parquet files, because documents span their
+    row groups. A file, or a row group, belongs to the part in which its middle byte lies; UserError
+    if a file cannot be read.
     """
     if part is None:
         yield from ((source, None) for source in sources)
@@ -67,12 +83,14 @@ def slices(sources: Sequence[str], part: Part | None,
     sizes = [storage.size(source) for source in sources]
     total = max(1, sum(sizes))
 
-    def part_of(twice):  # the part in which a byte of the corpus lies, given two times its position: a middle is whole
+    # The part in which a byte of the corpus lies, given two times its position: a middle is whole
+    def part_of(twice):
         return min(part.count - 1, twice * part.count // (2 * total))
 
     start = 0
     for source, size in zip(sources, sizes):
-        first, last = part_of(2 * start), part_of(2 * (start + size) - 1)
+        first = part_of(2 * start)
+        last = part_of(2 * (start + size) - 1)
         if first >= last or whole_files or files.kind(source) != files.PARQUET:
             if part_of(2 * start + size) == part.index:
                 yield source, None
@@ -80,8 +98,11 @@ def slices(sources: Sequence[str], part: Part | None,
             groups = records.row_group_sizes(source)
             whole = max(1, sum(groups))
             middles = (2 * end - own for own, end in zip(groups, itertools.accumulate(groups)))
-            chosen = tuple(number for number, middle in enumerate(middles)
-                           if min(last, part_of(2 * start + middle * size // whole)) == part.index)
+            chosen = tuple(
+                number
+                for number, middle in enumerate(middles)
+                if min(last, part_of(2 * start + middle * size // whole)) == part.index
+            )
             if chosen:
                 yield source, chosen
         start += size

@@ -1,8 +1,10 @@
-"""Section 4.1: prepares text for pretraining: learns or loads a vocabulary, writes token shards and a manifest.
+"""Section 4.1: prepares text for pretraining: learns or loads a vocabulary, writes token shards and
+a manifest.
 
-A prepared directory has tokenizer/, train/, valid/, inputs.json (what it is made from) and manifest.json (what it
-holds), which is written last.
+A prepared directory has tokenizer/, train/, valid/, inputs.json (what it is made from) and
+manifest.json (what it holds), which is written last.
 """
+
 import dataclasses
 import hashlib
 import shutil
@@ -25,17 +27,23 @@ class PrepareConfig:
     """What text is prepared, and how. UserError for values that exclude each other.
 
     corpus:     training text: specs (data/corpus.py), or Documents.
-    valid:      validation text in the same form, or a fraction of the corpus' documents to hold out (`is_validation`).
-    tokenizer:  'train' (on the training documents alone), 'published' (with `encoder` and `bpe`, the released files),
-                the directory of a run or a saved tokenizer, or a Tokenizer.
-    merges, vocab_size: for 'train', see `bpe_training.train`. characters: for 'train', learn from documents chosen by
-                hash that have at most so many characters together, so that counting words takes bounded memory.
-    processes:  at most this many (default: one a core); a small corpus takes fewer. The result does not depend on it.
-    verify:     whether to compare the hashes of a finished directory's text and shards, and not only their sizes
-                (shards in an object store are always verified). Damaged shards are repaired.
+    valid:      validation text in the same form, or a fraction of the corpus' documents to hold out
+                (`is_validation`).
+    tokenizer:  'train' (on the training documents alone), 'published' (with `encoder` and `bpe`,
+                the released files), the directory of a run or a saved tokenizer, or a Tokenizer.
+    merges, vocab_size: for 'train', see `bpe_training.train`. characters: for 'train', learn from
+                documents chosen by hash that have at most so many characters together, so that
+                counting words takes bounded memory.
+    processes:  at most this many (default: one a core); a small corpus takes fewer. The result does
+                not depend on it.
+    verify:     whether to compare the hashes of a finished directory's text and shards, and not
+                only their sizes (shards in an object store are always verified). Damaged shards are
+                repaired.
     join:       which rows of Parquet, JSON lines and TFDS data form a document (data/document.py).
-    part:       prepare this part of the corpus alone, in out/part-I-of-N, for `merging.merge`; needs a tokenizer.
+    part:       prepare this part of the corpus alone, in out/part-I-of-N, for `merging.merge`;
+                needs a tokenizer.
     """
+
     corpus: sources.Source
     valid: sources.Source | float
     tokenizer: str | Tokenizer = 'train'
@@ -52,38 +60,65 @@ class PrepareConfig:
     part: parts.Part | None = None
 
     def __post_init__(self):
-        train, sized = self.tokenizer == 'train', self.merges is not None or self.vocab_size is not None
+        train = self.tokenizer == 'train'
+        sized = self.merges is not None or self.vocab_size is not None
         for wrong, message in (
-                (train and self.part, f'--part={self.part} needs --tokenizer=DIR, the same for all parts: learn one '
-                                      'from a file of the corpus first'),
-                (self.processes is not None and self.processes < 1,
-                 f'processes is {self.processes}, must be at least 1'),
-                (self.characters is not None and (not train or self.characters < 1),
-                 f'characters of the tokenizer is {self.characters}: must be at least 1, and for a vocabulary that is '
-                 'given leave it out (None)'),
-                (sized and not train, 'a vocabulary that is given has its size: leave merges and vocab_size out '
-                                      '(vocab_size=None where a config sets it)'),
-                (self.merges is not None and self.vocab_size is not None,
-                 f'merges={self.merges} and vocab_size={self.vocab_size}: give one of the two'),
-                (self.tokenizer != 'published' and (self.encoder or self.bpe),
-                 'encoder and bpe are the files of the published vocabulary: leave them out with another one'),
-                (self.tokenizer == 'published' and not (self.encoder and self.bpe),
-                 'the published vocabulary needs the released files: encoder=encoder_bpe_40000.json and '
-                 'bpe=vocab_40000.bpe')):
+            (
+                train and self.part,
+                f'--part={self.part} needs --tokenizer=DIR, the same for '
+                'all parts: learn one '
+                'from a file of the corpus first',
+            ),
+            (
+                self.processes is not None and self.processes < 1,
+                f'processes is {self.processes}, must be at least 1',
+            ),
+            (
+                self.characters is not None and (not train or self.characters < 1),
+                f'characters of the tokenizer is {self.characters}: must be at least 1, and for '
+                'a vocabulary that is '
+                'given leave it out (None)',
+            ),
+            (
+                sized and not train,
+                'a vocabulary that is given has its size: leave merges and '
+                'vocab_size out '
+                '(vocab_size=None where a config sets it)',
+            ),
+            (
+                self.merges is not None and self.vocab_size is not None,
+                f'merges={self.merges} and vocab_size={self.vocab_size}: give one of the two',
+            ),
+            (
+                self.tokenizer != 'published' and (self.encoder or self.bpe),
+                'encoder and bpe are the files of the published vocabulary: leave them out with '
+                'another one',
+            ),
+            (
+                self.tokenizer == 'published' and not (self.encoder and self.bpe),
+                'the published vocabulary needs the released files: '
+                'encoder=encoder_bpe_40000.json and '
+                'bpe=vocab_40000.bpe',
+            ),
+        ):
             if wrong:
                 raise UserError(message)
         if train:
             bpe_training.vocabulary_size(self.merges, self.vocab_size)
 
 
-def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Path], AbstractContextManager],
-            replace: bool = False) -> dict[str, Any]:
+def prepare(
+    config: PrepareConfig,
+    out: storage.Path,
+    lock: Callable[[storage.Path], AbstractContextManager],
+    replace: bool = False,
+) -> dict[str, Any]:
     """Writes a prepared directory, or finishes or repairs the one there, and returns its manifest.
 
-    lock: runs.lock.hold, which a module of data cannot import. replace: a directory prepared from other inputs is made
-    again, by default it is an error. A directory in an object store is written to the local disk (storage.cache), then
-    uploaded.
-    UserError if `out` was begun with other inputs, if its text was edited since, and if another process prepares it.
+    lock: runs.lock.hold, which a module of data cannot import. replace: a directory prepared from
+    other inputs is made again, by default it is an error. A directory in an object store is written
+    to the local disk (storage.cache), then uploaded. UserError if `out` was begun with other
+    inputs, if its text was edited since, and if another process prepares it.
     """
     target = out if config.part is None else out / config.part.name
     splits, inputs, named, given = resolve(config)
@@ -99,26 +134,41 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
         for directory in {target, local}:  # another process may have begun and ended meanwhile
             check_inputs(directory, inputs)
         surveys = sources.survey(splits, named, config.part)
-        processes = {name: encode.n_processes(config.processes, survey.characters) for name, survey in surveys.items()}
+        processes = {
+            name: encode.n_processes(config.processes, survey.characters)
+            for name, survey in surveys.items()
+        }
 
         def make_tokenizer():
             if given is not None:
                 return given
-            documents, total = splits['train'](), surveys['train'].characters
+            documents = splits['train']()
+            total = surveys['train'].characters
             if config.characters is not None:
                 documents = sources.sample(documents, config.characters, total)
                 total = min(config.characters, total)
             words = encode.count_words(documents, processes['train'], total)
             return bpe_training.train(words, config.merges, config.vocab_size)
 
-        tokenizer = saved_tokenizer(local, inputs, make_tokenizer, finished['tokenizer'] if finished else None)
+        tokenizer = saved_tokenizer(
+            local, inputs, make_tokenizer, finished['tokenizer'] if finished else None
+        )
         entries = {}
         for split, documents in splits.items():
             expected = finished['splits'].get(split) if finished else None
             survey = surveys[split]
-            entry = encode.encode(sources.as_surveyed(documents(), split, survey), local / split, tokenizer,
-                                  processes[split], split, survey.characters, config.shard_tokens, expected)
-            if not entry['tokens'] and config.part is None:  # its words were markup, such as '&nbsp;'
+            entry = encode.encode(
+                sources.as_surveyed(documents(), split, survey),
+                local / split,
+                tokenizer,
+                processes[split],
+                split,
+                survey.characters,
+                config.shard_tokens,
+                expected,
+            )
+            # Its words were markup, such as '&nbsp;'
+            if not entry['tokens'] and config.part is None:
                 raise UserError(f'{split}: {survey.documents} documents without a token')
             entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
         manifest = finished or write_manifest(local, inputs, tokenizer, entries)
@@ -127,9 +177,14 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
     return manifest
 
 
-def resolve(config: PrepareConfig) -> tuple[sources.Splits, dict[str, Any], sources.Stream | None, Tokenizer | None]:
-    """(the splits' documents, what inputs.json holds, named validation text, the tokenizer unless it is trained)."""
-    splits, inputs, named = sources.splits(config.corpus, config.valid, config.text_field, config.join, config.part)
+def resolve(
+    config: PrepareConfig,
+) -> tuple[sources.Splits, dict[str, Any], sources.Stream | None, Tokenizer | None]:
+    """(the splits' documents, what inputs.json holds, named validation text, the tokenizer unless
+    it is trained)."""
+    splits, inputs, named = sources.splits(
+        config.corpus, config.valid, config.text_field, config.join, config.part
+    )
     given, inputs['tokenizer'] = _tokenizer(config)
     inputs['shards'] = f'{config.shard_tokens} tokens'
     return splits, inputs, named, given
@@ -139,7 +194,9 @@ def _remove_other(directory, inputs, lock):
     """Removes a directory that was prepared from other inputs."""
     differing = _other_inputs(directory, inputs)
     if differing:
-        sources.say(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again')
+        sources.say(
+            f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again'
+        )
         with lock(directory):
             for name in (tokens.MANIFEST, INPUTS):
                 (directory / name).unlink(missing_ok=True)
@@ -153,11 +210,16 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
         sample = '' if config.characters is None else f' from {config.characters} characters'
         if config.vocab_size is not None:
             return None, f'trained, {config.vocab_size} rows{sample}'
-        return None, f'trained, {bpe_training.MERGES if config.merges is None else config.merges} merges{sample}'
+        return (
+            None,
+            f'trained, {bpe_training.MERGES if config.merges is None else config.merges} '
+            f'merges{sample}',
+        )
     if isinstance(config.tokenizer, Tokenizer):
         given = config.tokenizer
     elif config.tokenizer == 'published':
         from gpt1_jax.data import published  # imports SentencePiece
+
         given = published.from_published(config.encoder, config.bpe)
     else:
         given = Tokenizer.load(config.tokenizer)
@@ -166,25 +228,35 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
 
 def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
     """UserError if a directory was begun with other inputs or holds something else."""
-    if not (out / INPUTS).exists() and ((out / tokens.MANIFEST).exists() or (out / 'tokenizer').exists()):
-        raise UserError(f'{out}: holds something else (no {INPUTS} in it): choose another directory')
+    if not (out / INPUTS).exists() and (
+        (out / tokens.MANIFEST).exists() or (out / 'tokenizer').exists()
+    ):
+        raise UserError(
+            f'{out}: holds something else (no {INPUTS} in it): choose another directory'
+        )
     differing = _other_inputs(out, inputs)
     if differing:
-        raise UserError(f'{out} was prepared from other inputs: {"; ".join(differing)}: '
-                        f'{_way_out(out)}')
+        raise UserError(
+            f'{out} was prepared from other inputs: {"; ".join(differing)}: {_way_out(out)}'
+        )
 
 
 def _way_out(directory):
-    """What to do with a directory that was prepared from other text. A run needs the text that it began with."""
+    """What to do with a directory that was prepared from other text. A run needs the text that it
+    began with."""
     run = directory.parent
     if (run / 'config.json').exists() and any((run / 'checkpoints').glob('*')):
-        return (f'the run in {run} continues with the text that it began with where config.data.corpus is left out; '
-                'other text needs a new --workdir')
+        return (
+            f'the run in {run} continues with the text that it began with where '
+            'config.data.corpus is left out; '
+            'other text needs a new --workdir'
+        )
     return 'choose another directory, or delete it'
 
 
 def _other_inputs(directory, inputs):
-    """The differences between the inputs that a directory was begun with, if there are any, and `inputs`."""
+    """The differences between the inputs that a directory was begun with, if there are any, and
+    `inputs`."""
     if not (directory / INPUTS).exists():
         return []
     before = storage.read_json(directory / INPUTS)
@@ -193,15 +265,24 @@ def _other_inputs(directory, inputs):
 
 def differences(before: dict[str, Any], now: dict[str, Any], without: str = PARTS) -> list[str]:
     """'NAME was X, now Y' of each input that differs; `without` names one that may."""
-    return [f'{name} was {before.get(name)}, now {now.get(name)}' for name in now | before
-            if name != without and before.get(name) != now.get(name)]
+    return [
+        f'{name} was {before.get(name)}, now {now.get(name)}'
+        for name in now | before
+        if name != without and before.get(name) != now.get(name)
+    ]
 
 
-def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[], Tokenizer],
-                    expected: str | None = None) -> Tokenizer:
-    """The tokenizer in a directory; made and saved, with the inputs, if there is none, or a damaged one.
+def saved_tokenizer(
+    out: storage.Path,
+    inputs: dict[str, str],
+    make: Callable[[], Tokenizer],
+    expected: str | None = None,
+) -> Tokenizer:
+    """The tokenizer in a directory; made and saved, with the inputs, if there is none, or a damaged
+    one.
 
-    expected: the fingerprint in a finished directory's manifest. UserError if the tokenizer that is made has another.
+    expected: the fingerprint in a finished directory's manifest. UserError if the tokenizer that is
+    made has another.
     """
     try:  # of an interrupted run with the same inputs
         tokenizer = Tokenizer.load(out / 'tokenizer')
@@ -212,33 +293,43 @@ def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[]
             sources.say(f'{error}: making it again')
     tokenizer = make()
     if tokenizer.fingerprint != (expected or tokenizer.fingerprint):
-        raise UserError(f'{out}: the text gives another vocabulary now than it was prepared with: choose another '
-                        'directory, or delete it')
+        raise UserError(
+            f'{out}: the text gives another vocabulary now than it was prepared with: '
+            'choose another '
+            'directory, or delete it'
+        )
     storage.mkdir(out)
     storage.write_json(out / INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
     return tokenizer
 
 
-def write_manifest(out: storage.Path, inputs: dict[str, Any], tokenizer: Tokenizer,
-                   entries: dict[str, dict]) -> dict[str, Any]:
-    """Write manifest.json, and return it. entries: {split: what encode.encode returned, 'bytes' and 'words' of its
-    text}."""
+def write_manifest(
+    out: storage.Path, inputs: dict[str, Any], tokenizer: Tokenizer, entries: dict[str, dict]
+) -> dict[str, Any]:
+    """Write manifest.json, and return it. entries: {split: what encode.encode returned, 'bytes' and
+    'words' of its text}."""
     fingerprint = hashlib.sha256(tokenizer.fingerprint.encode())  # the same for the same tokens
     for split, entry in entries.items():
         for shard in entry['shards']:
             fingerprint.update(f' {split} {shard["sha256"]}'.encode())
     manifest = {
-        'format': tokens.FORMAT, 'inputs': inputs, 'tokenizer': tokenizer.fingerprint,
-        'vocab_size': tokenizer.vocab_size, 'newline_id': tokenizer.newline_id, 'splits': entries,
-        'fingerprint': fingerprint.hexdigest()}
+        'format': tokens.FORMAT,
+        'inputs': inputs,
+        'tokenizer': tokenizer.fingerprint,
+        'vocab_size': tokenizer.vocab_size,
+        'newline_id': tokenizer.newline_id,
+        'splits': entries,
+        'fingerprint': fingerprint.hexdigest(),
+    }
     manifest['digest'] = tokens.digest(manifest)
     storage.write_json(out / tokens.MANIFEST, manifest)
     return manifest
 
 
 def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
-    """The manifest of a finished directory; None if there is none, or a damaged one, which is written again then."""
+    """The manifest of a finished directory; None if there is none, or a damaged one, which is
+    written again then."""
     if not (directory / tokens.MANIFEST).exists():
         return None
     try:
@@ -250,16 +341,23 @@ def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
         return None
 
 
-def is_sound(directory: storage.Path, manifest: dict, splits: sources.Splits, shard_tokens: int, verify: bool) -> bool:
-    """Whether a finished directory matches its manifest: the sizes of its shards; with `verify`, the hashes of shards,
-    text and tokenizer. UserError if it does not and is in an object store or merged."""
+def is_sound(
+    directory: storage.Path, manifest: dict, splits: sources.Splits, shard_tokens: int, verify: bool
+) -> bool:
+    """Whether a finished directory matches its manifest: the sizes of its shards; with `verify`,
+    the hashes of shards, text and tokenizer. UserError if it does not and is in an object store or
+    merged."""
     merged = PARTS in manifest['inputs']
     try:
         for split in manifest['splits']:
             tokens.open_split(directory, split, verify=verify and merged)
         if storage.remote(directory) or merged or not verify:
-            print(f'{directory}: prepared before; of the text files only names and sizes were compared, not the '
-                  'contents', flush=True)
+            print(
+                f'{directory}: prepared before; of the text files only names and sizes were '
+                'compared, not the '
+                'contents',
+                flush=True,
+            )
             return True
         tokenizer = Tokenizer.load(directory / 'tokenizer')
     except UserError as error:
@@ -270,8 +368,11 @@ def is_sound(directory: storage.Path, manifest: dict, splits: sources.Splits, sh
         sources.say(f'{error}: making it again')
         return False
     sound = tokenizer.fingerprint == manifest['tokenizer'] and all(
-        encode.holds(documents(), directory / split, tokenizer, shard_tokens, manifest['splits'].get(split))
-        for split, documents in splits.items())
+        encode.holds(
+            documents(), directory / split, tokenizer, shard_tokens, manifest['splits'].get(split)
+        )
+        for split, documents in splits.items()
+    )
     if not sound:
         sources.say(f'{directory}: not as it was prepared: what is damaged is made again')
     return sound

@@ -1,7 +1,9 @@
-"""Section 4.1: text files, and the rows of JSON lines, Parquet files and TFDS data sets, one Document at a time.
+"""Section 4.1: text files, and the rows of JSON lines, Parquet files and TFDS data sets, one
+Document at a time.
 
 pyarrow and TFDS are imported where a source needs them.
 """
+
 import contextlib
 import itertools
 import json
@@ -14,21 +16,23 @@ from gpt1_jax.data import files, parquet_pages
 from gpt1_jax.data.document import LONGEST, Document, too_long
 from gpt1_jax.errors import UserError, did_you_mean, shown
 
-PIECE = 2 ** 20    # bytes of a document of a text file longer than LONGEST: about a novel
-_BATCH = 2 ** 22   # bytes of Parquet rows in memory at a time, about
-_BUFFER = 2 ** 20  # bytes of a Parquet column read at a time, so that a row group's size does not matter
+PIECE = 2**20  # bytes of a document of a text file longer than LONGEST: about a novel
+_BATCH = 2**22  # bytes of Parquet rows in memory at a time, about
+# Bytes of a Parquet column read at a time, so that a row group's size does not matter
+_BUFFER = 2**20
 
 
 def text(path: str) -> Iterator[Document]:
     """A text file as one Document, called `path`.
 
-    A file of more than LONGEST bytes is a collection rather than a document: it gives Documents of whole lines, of
-    PIECE bytes or one line more, called `path:line` for their first lines, so that memory does not grow with the file.
-    Their ids, one after the other, are those of the whole text, but for HTML, see text.parts.
-    UserError naming the file for text that is not UTF-8; also naming the line for a NUL character, and for a line of
-    more than LONGEST bytes.
+    A file of more than LONGEST bytes is a collection rather than a document: it gives Documents of
+    whole lines, of PIECE bytes or one line more, called `path:line` for their first lines, so that
+    memory does not grow with the file. Their ids, one after the other, are those of the whole text,
+    but for HTML, see text.parts. UserError naming the file for text that is not UTF-8; also naming
+    the line for a NUL character, and for a line of more than LONGEST bytes.
     """
-    with files.opened(path) as stream:  # not in text mode: ftfy deals with carriage returns and other oddities later
+    # Not in text mode: ftfy deals with carriage returns and other oddities later
+    with files.opened(path) as stream:
         data = stream.read(LONGEST + 1)
         if len(data) <= LONGEST:
             check_nul(data, path, 1)
@@ -51,18 +55,23 @@ def text(path: str) -> Iterator[Document]:
 
 
 def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Document]:
-    """The rows of a file of JSON lines, `path:line`, the first line being 1. Blank lines are left out.
+    """The rows of a file of JSON lines, `path:line`, the first line being 1. Blank lines are left
+    out.
 
-    field, key: names of the text and of the key. UserError naming file and line for a line that is not UTF-8, no JSON
-    object, without these fields, or longer than LONGEST bytes, of which no more are read.
+    field, key: names of the text and of the key. UserError naming file and line for a line that is
+    not UTF-8, no JSON object, without these fields, or longer than LONGEST bytes, of which no more
+    are read.
     """
     number = 0
     with files.opened(path) as stream:
-        while line := stream.readline(LONGEST + 1):  # no `for`: it would keep a line while the next one is read
+        # No `for`: it would keep a line while the next one is read
+        while line := stream.readline(LONGEST + 1):
             number += 1
             where = f'{path}: line {number}'
             if line[:99].lstrip()[:1] == b'[':  # refused before a whole array is parsed
-                raise UserError(f'{where} is list, must be an object with field {field!r}: one record a line')
+                raise UserError(
+                    f'{where} is list, must be an object with field {field!r}: one record a line'
+                )
             if len(line) > LONGEST:
                 raise too_long(where)
             if line.isspace():
@@ -75,7 +84,9 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Docume
                 raise UserError(f'{where} is not JSON ({error})') from None
             del text  # frees it before the field is used
             if not isinstance(record, dict):
-                raise UserError(f'{where} is {type(record).__name__}, must be an object with field {field!r}')
+                raise UserError(
+                    f'{where} is {type(record).__name__}, must be an object with field {field!r}'
+                )
             yield Document(f'{path}:{number}', *_texts(record, field, key, where))
             del record
 
@@ -91,8 +102,10 @@ def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
     name, split, own_field = match.groups()
     try:
         import tensorflow_datasets
+
         records = tensorflow_datasets.data_source(name, split=split)
-    except Exception as error:  # TFDS raises many classes; the cause is the spec or the data on this machine
+    # TFDS raises many classes; the cause is the spec or the data on this machine
+    except Exception as error:
         raise UserError(f'{spec}: TFDS cannot open it ({shown(error)})') from None
     for number in range(len(records)):
         # By index, because iterating over a source that lacks records ends early without an error.
@@ -104,14 +117,18 @@ def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
         yield Document(f'{spec}:{number}', *_texts(record, own_field or field, key, where))
 
 
-def parquet(path: str, field: str, key: str | None = None, groups: Sequence[int] | None = None) -> Iterator[Document]:
-    """The rows of a Parquet file, `path:row`, the first row being 0; only its text and key columns are read.
+def parquet(
+    path: str, field: str, key: str | None = None, groups: Sequence[int] | None = None
+) -> Iterator[Document]:
+    """The rows of a Parquet file, `path:row`, the first row being 0; only its text and key columns
+    are read.
 
-    groups: numbers of the row groups to read, ascending; default all. UserError naming the file, and the row where it
-    is one, for a file that is damaged, a column that is missing or not of text, a null, and a text longer than LONGEST
-    bytes. Memory holds a few rows.
+    groups: numbers of the row groups to read, ascending; default all. UserError naming the file,
+    and the row where it is one, for a file that is damaged, a column that is missing or not of
+    text, a null, and a text longer than LONGEST bytes. Memory holds a few rows.
     """
     import pyarrow
+
     columns = list(dict.fromkeys(name for name in (field, key) if name is not None))
     with parquet_file(path) as file:
         names = file.schema_arrow.names
@@ -127,20 +144,26 @@ def parquet(path: str, field: str, key: str | None = None, groups: Sequence[int]
             arrays[field] = arrays[field].cast(pyarrow.large_binary())  # of a dictionary as well
             for values in zip(*arrays.values()):
                 record = {name: value.as_py() for name, value in zip(columns, values)}
-                yield Document(f'{path}:{number}', *_texts(record, field, key, f'{path}: row {number}'))
+                yield Document(
+                    f'{path}:{number}', *_texts(record, field, key, f'{path}: row {number}')
+                )
                 del record  # frees its text before the next row is read
                 number += 1
 
 
-def row_batches(path: str, file: Any, columns: Sequence[str],
-                groups: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
-    """(number of its first row, pyarrow.RecordBatch) of a few rows at a time of a ParquetFile's columns.
+def row_batches(
+    path: str, file: Any, columns: Sequence[str], groups: Sequence[int] | None = None
+) -> Iterator[tuple[int, Any]]:
+    """(number of its first row, pyarrow.RecordBatch) of a few rows at a time of a ParquetFile's
+    columns.
 
-    A batch has a single row, or at most LONGEST bytes, however its rows are encoded. groups: as in `parquet`.
-    UserError for pages that are too large, before they are read, and where a row group lacks rows.
+    A batch has a single row, or at most LONGEST bytes, however its rows are encoded. groups: as in
+    `parquet`. UserError for pages that are too large, before they are read, and where a row group
+    lacks rows.
     """
     chosen = range(file.num_row_groups) if groups is None else groups
-    largest: dict[int, int] = {}  # row group: bytes of its largest page, which no row exceeds, of a dictionary neither
+    # Row group: bytes of its largest page, which no row exceeds, of a dictionary neither
+    largest: dict[int, int] = {}
     for page in parquet_pages.pages(path, columns, chosen):
         largest[page.group] = max(page.size, largest.get(page.group, 0))
     counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -152,45 +175,67 @@ def row_batches(path: str, file: Any, columns: Sequence[str],
             yield number, batch
             number += batch.num_rows
         if number != first[group + 1]:
-            raise UserError(f'{path}: damaged, row group {group} has {number - first[group]} rows, not {counts[group]}')
+            raise UserError(
+                f'{path}: damaged, row group {group} has {number - first[group]} '
+                f'rows, not {counts[group]}'
+            )
 
 
 @contextlib.contextmanager
 def parquet_file(path):
-    """Opens a pyarrow.parquet.ParquetFile that verifies page checksums; read errors become UserErrors naming it."""
+    """Opens a pyarrow.parquet.ParquetFile that verifies page checksums; read errors become
+    UserErrors naming it."""
     import pyarrow
     import pyarrow.parquet
+
     try:
-        with storage.opened(path) as stream, pyarrow.parquet.ParquetFile(
-                stream, buffer_size=_BUFFER, page_checksum_verification=True) as file:
+        with (
+            storage.opened(path) as stream,
+            pyarrow.parquet.ParquetFile(
+                stream, buffer_size=_BUFFER, page_checksum_verification=True
+            ) as file,
+        ):
             yield file
-    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:  # the second of a column's name
+    # The second of a column's name
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise UserError(f'{path}: cannot be read ({" ".join(str(error).split())[:300]})') from None
 
 
 def row_group_sizes(path: str) -> list[int]:
-    """The bytes of each row group of a Parquet file, uncompressed. UserError if it cannot be read."""
+    """The bytes of each row group of a Parquet file, uncompressed. UserError if it cannot be
+    read."""
     with parquet_file(path) as file:
-        return [file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)]
+        return [
+            file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
+        ]
 
 
 def decoded(data: bytes, where: Any) -> str:
-    """Bytes as text. UserError if they are not UTF-8; where: the file, or the row, for its message."""
+    """Bytes as text. UserError if they are not UTF-8; where: the file, or the row, for its
+    message."""
     try:
         return data.decode().removeprefix('\ufeff')  # a byte-order mark is not part of the text
     except UnicodeDecodeError as error:
         encoding = 'UTF-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
-        raise UserError(f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x}); if it is {encoding}, '
-                        f'iconv -f {encoding} -t UTF-8 converts it') from None
+        raise UserError(
+            f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x}); if '
+            f'it is {encoding}, '
+            f'iconv -f {encoding} -t UTF-8 converts it'
+        ) from None
 
 
 def check_nul(data: bytes, path: Any, line: int) -> None:
-    """UserError naming file and line for a NUL character in bytes of a text file. line: the number of their first."""
+    """UserError naming file and line for a NUL character in bytes of a text file. line: the number
+    of their first."""
     place = data.find(b'\0')
-    if place >= 0 and not data.startswith((b'\xff\xfe', b'\xfe\xff')):  # with such a mark `decoded` names the encoding
+    # With such a mark `decoded` names the encoding
+    if place >= 0 and not data.startswith((b'\xff\xfe', b'\xfe\xff')):
         line += data.count(b'\n', 0, place)
-        raise UserError(f'{path}: line {line} has a NUL character, as no text has: the file is damaged, or binary, or '
-                        'UTF-16 (iconv -f UTF-16LE -t UTF-8 converts it)')
+        raise UserError(
+            f'{path}: line {line} has a NUL character, as no text has: the file is '
+            'damaged, or binary, or '
+            'UTF-16 (iconv -f UTF-16LE -t UTF-8 converts it)'
+        )
 
 
 def _texts(record, field, key, where):
@@ -203,26 +248,32 @@ def _texts(record, field, key, where):
         raise UserError(f'{where}: field {field!r} is {type(text).__name__}, must be text')
     if len(text) > LONGEST:
         raise too_long(where)
-    return text if isinstance(text, str) else decoded(text, where), None if key is None else record[key]
+    return text if isinstance(text, str) else decoded(text, where), None if key is None else record[
+        key
+    ]
 
 
 def _check_field(field, known, where):
     """UserError listing the fields that there are instead."""
     if field not in known:
         others = ', '.join(map(repr, list(known)[:10])) or 'none'
-        raise UserError(f'{where} has no field {field!r}, only {others}{did_you_mean(field, known)}')
+        raise UserError(
+            f'{where} has no field {field!r}, only {others}{did_you_mean(field, known)}'
+        )
 
 
 def is_text(kind: Any) -> bool:
     """Whether a pyarrow.DataType is of texts or bytes, dictionaries of them included."""
     import pyarrow
+
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
     return str(kind).removeprefix('large_') in ('string', 'string_view', 'binary', 'binary_view')
 
 
 def _rows_a_batch(file, group):
-    """As many rows of a row group as hold about _BATCH bytes, all columns together. (The size of one column is in
-    `metadata.column`, which ends the process where the file's statistics are damaged: pyarrow 26.)"""
+    """As many rows of a row group as hold about _BATCH bytes, all columns together. (The size of
+    one column is in `metadata.column`, which ends the process where the file's statistics are
+    damaged: pyarrow 26.)"""
     metadata = file.metadata.row_group(group)
     return min(max(1, _BATCH * metadata.num_rows // max(1, metadata.total_byte_size)), 10_000)

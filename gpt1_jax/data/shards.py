@@ -1,8 +1,11 @@
-"""The shards of a split on disk, each with a record of what it was made from, so that unchanged ones are reused.
+"""The shards of a split on disk, each with a record of what it was made from, so that unchanged
+ones are reused.
 
-00000.bin holds uint16 tokens. Its record, 00000.json, holds a key of the tokenizer and the sizes, a hash of the text,
-counts, and the SHA-256 of the .bin. A shard is kept if its record is the one that its bytes and the text give now.
+00000.bin holds uint16 tokens. Its record, 00000.json, holds a key of the tokenizer and the sizes, a
+hash of the text, counts, and the SHA-256 of the .bin. A shard is kept if its record is the one that
+its bytes and the text give now.
 """
+
 import contextlib
 import hashlib
 import itertools
@@ -19,7 +22,8 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError
 
-FIELDS = ('file', 'documents', 'tokens', 'unknown', 'sha256')  # of a record, those that are copied to the manifest
+# Of a record, those that are copied to the manifest
+FIELDS = ('file', 'documents', 'tokens', 'unknown', 'sha256')
 
 
 def name(number: int) -> str:
@@ -27,12 +31,19 @@ def name(number: int) -> str:
     return f'{number:05d}.bin'
 
 
-def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int, report: Callable,
-         make_again: Callable[[list], np.ndarray] | None = None) -> tuple[list[dict], Iterator]:
-    """The records of the leading shards that still match a stream of encode.Unit, and the rest of that stream.
+def keep(
+    directory: pathlib.Path,
+    stream: Iterator,
+    key: str,
+    shard_tokens: int,
+    report: Callable,
+    make_again: Callable[[list], np.ndarray] | None = None,
+) -> tuple[list[dict], Iterator]:
+    """The records of the leading shards that still match a stream of encode.Unit, and the rest of
+    that stream.
 
-    make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if that gives the same
-    tokens. Without it such a shard does not match, and nothing is written.
+    make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if that
+    gives the same tokens. Without it such a shard does not match, and nothing is written.
     """
     kept: list[dict] = []
     while True:
@@ -44,7 +55,11 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
         with contextlib.suppress(OSError):  # missing, or a bad disk
             data = file.read_bytes()
         found = _record(file.name, data, made_from, key)
-        if make_again and found != record and all(found[of] == record.get(of) for of in ('key', 'made_from')):
+        if (
+            make_again
+            and found != record
+            and all(found[of] == record.get(of) for of in ('key', 'made_from'))
+        ):
             data = make_again(taken).tobytes()
             found = _record(file.name, data, made_from, key)
             if found == record:
@@ -58,8 +73,15 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
         kept.append(found)
 
 
-def write(directory: pathlib.Path, number: int, data: bytes, made_from: Sequence[tuple[int, bytes]], key: str) -> dict:
-    """Write a shard and then its record; returns the record. made_from: the `source` of each unit."""
+def write(
+    directory: pathlib.Path,
+    number: int,
+    data: bytes,
+    made_from: Sequence[tuple[int, bytes]],
+    key: str,
+) -> dict:
+    """Write a shard and then its record; returns the record. made_from: the `source` of each
+    unit."""
     file = directory / name(number)
     record = _record(file.name, data, made_from, key)
     # First, or a kill between the two writes could leave an old record beside a new shard.
@@ -70,10 +92,12 @@ def write(directory: pathlib.Path, number: int, data: bytes, made_from: Sequence
 
 
 def remove_others(directory: pathlib.Path, count: int) -> None:
-    """Remove all shards but the first `count`, left by an earlier run with more text, and half-written files."""
+    """Remove all shards but the first `count`, left by an earlier run with more text, and
+    half-written files."""
     for file in directory.iterdir():
         if re.fullmatch(r'\d{5}\.(bin|json)(\.partial)?', file.name) and (
-                file.suffix == '.partial' or int(file.stem) >= count):
+            file.suffix == '.partial' or int(file.stem) >= count
+        ):
             file.unlink()
 
 
@@ -91,10 +115,16 @@ def source(unit: Any) -> tuple[int, bytes]:
 def _record(file, data, made_from, key):
     """The record of a shard of these bytes."""
     tokens = np.frombuffer(data, DTYPE, count=len(data) // DTYPE.itemsize)
-    return {'file': file, 'documents': sum(documents for documents, _ in made_from), 'tokens': len(tokens),
-            'unknown': int(np.count_nonzero(tokens == Tokenizer.unk_id)),
-            'sha256': hashlib.sha256(data).hexdigest(), 'key': key, 'units': len(made_from),
-            'made_from': hashlib.sha256(b''.join(digest for _, digest in made_from)).hexdigest()}
+    return {
+        'file': file,
+        'documents': sum(documents for documents, _ in made_from),
+        'tokens': len(tokens),
+        'unknown': int(np.count_nonzero(tokens == Tokenizer.unk_id)),
+        'sha256': hashlib.sha256(data).hexdigest(),
+        'key': key,
+        'units': len(made_from),
+        'made_from': hashlib.sha256(b''.join(digest for _, digest in made_from)).hexdigest(),
+    }
 
 
 def _read(file):

@@ -1,4 +1,6 @@
-"""The documents of each split of a prepared directory, and a description of them that changes when the text does."""
+"""The documents of each split of a prepared directory, and a description of them that changes when
+the text does."""
+
 import functools
 import hashlib
 import os
@@ -13,62 +15,87 @@ from gpt1_jax.data import parts
 from gpt1_jax.data.document import Document, Join, count_words, is_validation, text_digest
 from gpt1_jax.errors import UserError
 
-Source = str | Sequence[str] | Iterable[Document]  # one spec or several (corpus.py), or the documents themselves
+# One spec or several (corpus.py), or the documents themselves
+Source = str | Sequence[str] | Iterable[Document]
 Stream = Callable[[], Iterator[Document]]  # streams documents from the start
 Splits = dict[str, Stream]
 
 SENTENCE = 200  # characters; documents that are shorter on average may be single sentences
-MANY = 100      # documents; an average of fewer means little
-NEAR = 1000     # characters that a cut may always move back, to the end of a line or word
-LONG = 1000     # characters; shorter documents (a dedication, a table of contents) may be equal by chance
+MANY = 100  # documents; an average of fewer means little
+NEAR = 1000  # characters that a cut may always move back, to the end of a line or word
+# Characters; shorter documents (a dedication, a table of contents) may be equal by chance
+LONG = 1000
 
 
-def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Join = Join(),
-           part: parts.Part | None = None) -> tuple[Splits, dict[str, str], Stream | None]:
-    """The splits 'train' and 'valid'; what they are made from, {'corpus', 'valid': description}; and, if validation
-    text was named, the function that streams all of it, for `survey`.
+def splits(
+    corpus: Source,
+    valid: Source | float,
+    field: str = 'text',
+    join: Join = Join(),
+    part: parts.Part | None = None,
+) -> tuple[Splits, dict[str, str], Stream | None]:
+    """The splits 'train' and 'valid'; what they are made from, {'corpus', 'valid': description};
+    and, if validation text was named, the function that streams all of it, for `survey`.
 
-    valid: text, or the fraction of the corpus' documents to hold out. join: which rows form a document. part: the part
-    of the corpus to read; validation text that is named belongs to part 0.
+    valid: text, or the fraction of the corpus' documents to hold out. join: which rows form a
+    document. part: the part of the corpus to read; validation text that is named belongs to part 0.
     UserError if valid names text of the corpus, and for a part of anything but files.
     """
     if valid is None or isinstance(valid, str) and not valid.strip():
-        raise UserError('valid: name validation text, or a fraction of the documents to hold out, such as 0.01')
+        raise UserError(
+            'valid: name validation text, or a fraction of the documents to hold out, such as 0.01'
+        )
     fraction = fraction_of(valid)
     sources, corpus_is = _resolved(corpus, field)
-    if part is not None and (isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))):
+    if part is not None and (
+        isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))
+    ):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
     extra = {name: str(value) for name, value in (('join', join), ('part', part)) if value}
     read = functools.partial(_documents, field=field, join=join)
     whole = functools.partial(read, sources, part=part)
     if fraction is not None:
         # Found out when the text is first read, which a finished directory does not need.
-        end = functools.cache(lambda: None if part is not None else _end_of_training(whole(), fraction))
-        found: Splits = {split: functools.partial(_held, whole, fraction, end, split == 'valid')
-                         for split in ('train', 'valid')}
+        end = functools.cache(
+            lambda: None if part is not None else _end_of_training(whole(), fraction)
+        )
+        found: Splits = {
+            split: functools.partial(_held, whole, fraction, end, split == 'valid')
+            for split in ('train', 'valid')
+        }
         return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
     valid_sources, valid_is = _resolved(valid, field)
     for both in set(sources) & set(valid_sources):
-        raise UserError(f'{getattr(both, "name", both)} is both in corpus and in valid: validation text must not be '
-                        'trained on')
+        raise UserError(
+            f'{getattr(both, "name", both)} is both in corpus and in valid: '
+            'validation text must not be '
+            'trained on'
+        )
     named = functools.partial(read, valid_sources)
-    found = {'train': whole, 'valid': named if part is None or part.index == 0 else lambda: iter(())}
+    found = {
+        'train': whole,
+        'valid': named if part is None or part.index == 0 else lambda: iter(()),
+    }
     return found, {'corpus': corpus_is, 'valid': valid_is, **extra}, named
 
 
 def fraction_of(valid: Any) -> float | None:
-    """0.1 or '0.1' -> 0.1; None for anything that is not a number. UserError unless it is between 0 and 1."""
+    """0.1 or '0.1' -> 0.1; None for anything that is not a number. UserError unless it is between 0
+    and 1."""
     try:
         fraction = float(valid)
     except (TypeError, ValueError):
         return None
     if not 0 < fraction < 1:
-        raise UserError(f'valid is {valid}: as a fraction of the documents it must lie between 0 and 1')
+        raise UserError(
+            f'valid is {valid}: as a fraction of the documents it must lie between 0 and 1'
+        )
     return fraction
 
 
 def _held(documents, fraction, end, held):
-    """Streams the documents that are held out, or those that are not; of too few documents parts of the text instead.
+    """Streams the documents that are held out, or those that are not; of too few documents parts of
+    the text instead.
 
     end: as _end_of_training.
     """
@@ -82,8 +109,9 @@ def _held(documents, fraction, end, held):
 
 
 def _end_of_training(documents, fraction):
-    """None where some documents are held out and some are not, which reads documents until that is so. Else the number
-    of characters before the last `fraction` of the text, which is held out then, with a notice."""
+    """None where some documents are held out and some are not, which reads documents until that is
+    so. Else the number of characters before the last `fraction` of the text, which is held out
+    then, with a notice."""
     found: set[bool] = set()
     names: dict[bytes, str] = {}  # digest of a text: its first document
     copy = ''
@@ -92,7 +120,8 @@ def _end_of_training(documents, fraction):
         number += 1
         total += len(document.text)
         if document.text.strip():  # blank ones are in no split's tokens
-            digest, name = text_digest(document), document.name or f'document {number}'
+            digest = text_digest(document)
+            name = document.name or f'document {number}'
             if digest in names:
                 copy = copy or f'{names[digest]} and {name}'
             names.setdefault(digest, name)
@@ -101,24 +130,36 @@ def _end_of_training(documents, fraction):
             return None
         del document
     if copy:  # its end may also be in the other one
-        raise UserError(f'valid={fraction}: some of the {number} documents have the same text ({copy}), so what is '
-                        'held out may also be trained on: remove the copies, or name validation text')
+        raise UserError(
+            f'valid={fraction}: some of the {number} documents have the same text '
+            f'({copy}), so what is '
+            'held out may also be trained on: remove the copies, or name validation '
+            'text'
+        )
     end = total - max(1, round(fraction * total))
     if end < 1:
-        raise UserError(f'valid={fraction} holds out all of {total} characters: give more text, or name validation '
-                        'text')
-    say(f"notice: valid={fraction} holds out {'all' if found == {True} else 'none'} of the corpus' {number} "
-        'documents: the end of the text is held out instead')
+        raise UserError(
+            f'valid={fraction} holds out all of {total} characters: give more text, '
+            'or name validation '
+            'text'
+        )
+    say(
+        f'notice: valid={fraction} holds out {"all" if found == {True} else "none"} of the '
+        f"corpus' {number} "
+        'documents: the end of the text is held out instead'
+    )
     return end
 
 
 def _cut(documents, end, held):
-    """Streams the text from character `end` on, or what comes before it, cut between two lines or words."""
+    """Streams the text from character `end` on, or what comes before it, cut between two lines or
+    words."""
     for document in documents:
         text = document.text
         cut = min(max(end, 0), len(text))
         if 0 < cut < len(text):
-            near = max(0, cut - max(len(text) - cut, NEAR))  # of a long text no more than twice as much is held out
+            # Of a long text no more than twice as much is held out
+            near = max(0, cut - max(len(text) - cut, NEAR))
             cut = text.rfind('\n', near, cut) + 1 or text.rfind(' ', near, cut) + 1 or cut
         end -= len(text)
         part = text[cut:] if held else text[:cut]
@@ -127,27 +168,35 @@ def _cut(documents, end, held):
 
 
 def sample(documents: Iterable[Document], characters: int, total: int) -> Iterator[Document]:
-    """Documents chosen by the hash of their text, with at most `characters` characters together; the last may be cut.
+    """Documents chosen by the hash of their text, with at most `characters` characters together;
+    the last may be cut.
 
-    total: the characters of all documents; no more than `characters` of them are all chosen. UserError if none is.
+    total: the characters of all documents; no more than `characters` of them are all chosen.
+    UserError if none is.
     """
     left = characters
     for document in documents:
         # Not the bytes that decide whether it is held out, or the choice would depend on that.
-        if total <= characters or int.from_bytes(text_digest(document)[8:16], 'big') < characters / total * 2 ** 64:
+        if (
+            total <= characters
+            or int.from_bytes(text_digest(document)[8:16], 'big') < characters / total * 2**64
+        ):
             yield Document(document.name, document.text[:left])
             left -= len(document.text)
             if left <= 0:
                 return
         del document  # frees its text before the next document is read
     if left == characters:
-        raise UserError(f'tokenizer.characters is {characters}: it chooses none of the documents, which have {total} '
-                        'characters: give more')
+        raise UserError(
+            f'tokenizer.characters is {characters}: it chooses none of the documents, '
+            f'which have {total} '
+            'characters: give more'
+        )
 
 
 def _resolved(source, field):
-    """(sources, or the tuple of Documents; a description that changes when the text does) of a Source. Prints which
-    files of its directories are left out."""
+    """(sources, or the tuple of Documents; a description that changes when the text does) of a
+    Source. Prints which files of its directories are left out."""
     if not isinstance(source, (str, os.PathLike)):
         source = tuple(source)
         if source and all(isinstance(item, Document) for item in source):
@@ -156,39 +205,57 @@ def _resolved(source, field):
                 digest.update(f'{len(document.text)} '.encode() + document.utf8)
             return source, f'{len(source)} documents, SHA-256 {digest.hexdigest()}'
         if not all(isinstance(item, (str, os.PathLike)) for item in source):
-            raise UserError('corpus, valid: must be names of files or other sources, or Documents, not a mixture')
+            raise UserError(
+                'corpus, valid: must be names of files or other sources, or '
+                'Documents, not a mixture'
+            )
     sources = corpus_lib.sources(source)
     for line in corpus_lib.left_out(source):
         say(line)
-    # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by shard.
-    files = [(os.path.basename(source), storage.size(source)) for source in sources if corpus_lib.is_file(source)]
+    # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by
+    # shard.
+    files = [
+        (os.path.basename(source), storage.size(source))
+        for source in sources
+        if corpus_lib.is_file(source)
+    ]
     described = [source for source in sources if not corpus_lib.is_file(source)]
     if files:
         total = sum(size for _, size in files)
-        described.append(f'{len(files)} files of {total} bytes, names and sizes {storage.json_digest(files)[:16]}')
+        described.append(
+            f'{len(files)} files of {total} bytes, names and sizes '
+            f'{storage.json_digest(files)[:16]}'
+        )
         if any(files_lib.kind(name) != files_lib.TEXT for name, _ in files):
             described.append(f'field {field!r}')
     return sources, ', '.join(described)
 
 
 def _documents(source, field, join, part=None):
-    return iter(source) if isinstance(source, tuple) else corpus_lib.documents(source, field, join, part)
+    return (
+        iter(source)
+        if isinstance(source, tuple)
+        else corpus_lib.documents(source, field, join, part)
+    )
 
 
 class Survey(NamedTuple):
     """The size of a split. bytes: of UTF-8."""
+
     documents: int
     characters: int
     bytes: int
     words: int
 
 
-def survey(splits: Splits, named: Stream | None, part: parts.Part | None = None) -> dict[str, Survey]:
-    """{split: Survey} of what `splits` returned. Reads all text once, so that unreadable files are found before hours
-    are spent on encoding. Prints a notice if the documents seem to be sentences.
+def survey(
+    splits: Splits, named: Stream | None, part: parts.Part | None = None
+) -> dict[str, Survey]:
+    """{split: Survey} of what `splits` returned. Reads all text once, so that unreadable files are
+    found before hours are spent on encoding. Prints a notice if the documents seem to be sentences.
 
-    UserError if a long document of named validation text, or all of it, is also in the training text; other copies give
-    a warning. UserError if a split has no word, as only that of a part may.
+    UserError if a long document of named validation text, or all of it, is also in the training
+    text; other copies give a warning. UserError if a split has no word, as only that of a part may.
     """
     held_out: dict[bytes, str] = {}  # digest of a validation text: its name
     shared = set()
@@ -200,26 +267,46 @@ def survey(splits: Splits, named: Stream | None, part: parts.Part | None = None)
         digest = text_digest(document) if held_out else b''
         if digest in held_out:
             if len(document.text) >= LONG:
-                raise UserError(f'{document.name} has the same text as {held_out[digest]}, which is held out: '
-                                'validation text must not be trained on')
+                raise UserError(
+                    f'{document.name} has the same text as {held_out[digest]}, which '
+                    'is held out: '
+                    'validation text must not be trained on'
+                )
             shared.add(digest)
 
-    valid = _survey(splits['valid']() if named is None else named(), remember if named else lambda document: None)
+    valid = _survey(
+        splits['valid']() if named is None else named(),
+        remember if named else lambda document: None,
+    )
     if not valid.words and (named or part is None):
         raise UserError(f'valid: {valid.documents} documents and no word in them')
     train = _survey(splits['train'](), refuse)
     if not train.words and part is None:
         raise UserError(f'train: {train.documents} documents and no word in them')
     if shared and len(shared) == len(held_out):
-        raise UserError(f'all {len(shared)} texts of valid are also in corpus: validation text must not be trained on')
+        raise UserError(
+            f'all {len(shared)} texts of valid are also in corpus: validation text '
+            'must not be trained on'
+        )
     if shared:
-        say(f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, are also training '
-            'documents')
+        say(
+            f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all '
+            'short, are also training '
+            'documents'
+        )
     if train.documents >= MANY and train.characters < SENTENCE * train.documents:
-        say(f'notice: the {train.documents:,} training documents have {train.characters / train.documents:.0f} '
-            'characters on average. If a row is only a sentence, a newline token follows each, and held-out sentences '
-            'come from texts that are trained on: join rows with join_by=COLUMN or join_characters=N')
-    return {'train': train, 'valid': valid if named in (None, splits['valid']) else Survey(0, 0, 0, 0)}
+        say(
+            f'notice: the {train.documents:,} training documents have '
+            f'{train.characters / train.documents:.0f} '
+            'characters on average. If a row is only a sentence, a newline token follows each, '
+            'and held-out sentences '
+            'come from texts that are trained on: join rows with join_by=COLUMN or '
+            'join_characters=N'
+        )
+    return {
+        'train': train,
+        'valid': valid if named in (None, splits['valid']) else Survey(0, 0, 0, 0),
+    }
 
 
 def _survey(documents, note):
@@ -235,8 +322,8 @@ def _survey(documents, note):
 
 
 def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> Iterator[Document]:
-    """Streams the documents of a split. UserError after the last if the survey counted others: its bytes and words
-    would be those of another text than the tokens."""
+    """Streams the documents of a split. UserError after the last if the survey counted others: its
+    bytes and words would be those of another text than the tokens."""
     count = characters = 0
     for document in documents:
         count += 1
@@ -244,9 +331,13 @@ def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> It
         yield document
         del document  # frees its text before the next document is read
     if (count, characters) != (survey.documents, survey.characters):
-        raise UserError(f'{split}: the text changed while it was read, from {survey.characters:,} characters in '
-                        f'{survey.documents:,} documents to {characters:,} in {count:,}: once it is '
-                        'complete, start again in another directory, or delete this one')
+        raise UserError(
+            f'{split}: the text changed while it was read, from {survey.characters:,} '
+            'characters in '
+            f'{survey.documents:,} documents to {characters:,} in {count:,}: once it '
+            'is '
+            'complete, start again in another directory, or delete this one'
+        )
 
 
 def say(line: str) -> None:

@@ -1,4 +1,6 @@
-"""Section 3.3: the rows of a labelled split, read, subsampled and encoded, with a cache for sweeps."""
+"""Section 3.3: the rows of a labelled split, read, subsampled and encoded, with a cache for
+sweeps."""
+
 import functools
 import os
 from collections.abc import Mapping
@@ -12,18 +14,37 @@ from gpt1_jax.errors import UserError, fail, one_line
 CACHED = 24  # splits: a sweep fine-tunes on the same rows many times
 
 
-def load(task: Task, directory: str | os.PathLike, split: str, tokenizer: Any, n_ctx: int, hashes: Mapping[str, str],
-         limit: int | None = None, skip_bad: bool = False) -> list[inputs.Encoded]:
-    """The Encoded rows of a split, in file order, from a cache if they were read before from files of the same hashes.
+def load(
+    task: Task,
+    directory: str | os.PathLike,
+    split: str,
+    tokenizer: Any,
+    n_ctx: int,
+    hashes: Mapping[str, str],
+    limit: int | None = None,
+    skip_bad: bool = False,
+) -> list[inputs.Encoded]:
+    """The Encoded rows of a split, in file order, from a cache if they were read before from files
+    of the same hashes.
 
-    limit: the most rows; a fixed random subset, the same for all seeds. skip_bad: skip bad rows and print how many
-    there are; else the first one is a UserError.
+    limit: the most rows; a fixed random subset, the same for all seeds. skip_bad: skip bad rows and
+    print how many there are; else the first one is a UserError.
     """
-    return _read(task, str(directory), split, tokenizer, n_ctx, tuple(sorted(hashes.items())), limit, skip_bad)
+    return _read(
+        task,
+        str(directory),
+        split,
+        tokenizer,
+        n_ctx,
+        tuple(sorted(hashes.items())),
+        limit,
+        skip_bad,
+    )
 
 
 def choose(examples: list[Any], limit: int | None) -> list[Any]:
-    """A fixed random subset of at most `limit` items, in their order; all of them if limit is None."""
+    """A fixed random subset of at most `limit` items, in their order; all of them if limit is
+    None."""
     if limit is None or limit >= len(examples):
         return examples
     return [examples[i] for i in sorted(permutation(0, 0, len(examples))[:limit])]
@@ -34,7 +55,10 @@ def check_split(task: Task, split: str, labelled: bool = False) -> None:
     if split in task.unlabelled and labelled:
         raise UserError(f'{task.name}: split {split!r} has no labels')
     if split not in task.splits + task.unlabelled:
-        raise UserError(f'{task.name} has no split {split!r} (there are {", ".join(task.splits + task.unlabelled)})')
+        raise UserError(
+            f'{task.name} has no split {split!r} (there are '
+            f'{", ".join(task.splits + task.unlabelled)})'
+        )
 
 
 @functools.lru_cache(CACHED)
@@ -47,6 +71,11 @@ def _read(task, directory, split, tokenizer, n_ctx, hashes, limit, skip_bad):
         raise UserError(f'{task.name}: row {row} has no label')
     found = inputs.encode_all(choose(examples, limit), task, tokenizer, n_ctx, on_bad)
     if skipped:
-        print(one_line(f'{task.name} {split}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}'),
-              flush=True)
+        print(
+            one_line(
+                f'{task.name} {split}: {len(skipped):,} bad row(s) left out, the first: '
+                f'{skipped[0]}'
+            ),
+            flush=True,
+        )
     return found

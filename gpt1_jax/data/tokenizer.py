@@ -1,14 +1,19 @@
-"""Section 4.1: "a bytepair encoding (BPE) vocabulary with 40,000 merges": text to token ids and back.
+"""Section 4.1: "a bytepair encoding (BPE) vocabulary with 40,000 merges": text to token ids and
+back.
 
-A vocabulary is learned (bpe_training.py) or the published one (published.py); SentencePiece applies both. It gets the
-words of `text.py` joined by spaces and marks the end of a word with a trailing '▁', where the released vocabulary
-writes '</w>'. A line break is one token, `newline_id`, and is never given to SentencePiece. Ids of the two:
+A vocabulary is learned (bpe_training.py) or the published one (published.py); SentencePiece applies
+both. It gets the words of `text.py` joined by spaces and marks the end of a word with a trailing
+'▁', where the released vocabulary writes '</w>'. A line break is one token, `newline_id`, and is
+never given to SentencePiece. Ids of the two:
 
-    published  0 <unk>; 238 characters; the same at the end of a word; 40,000 merges; 40477 the line break
+    published  0 <unk>; 238 characters; the same at the end of a word; 40,000 merges; 40477 the line
+               break
     our own    0 <unk>; 1 the line break; 256 bytes; merges; characters; the end of a word by itself
 
-The special tokens start, delimiter and extract (Section 3.3) are in neither: their ids follow the last ordinary one.
+The special tokens start, delimiter and extract (Section 3.3) are in neither: their ids follow the
+last ordinary one.
 """
+
 import dataclasses
 import functools
 import hashlib
@@ -25,7 +30,8 @@ LARGEST_VOCABULARY = 65_535  # token shards are uint16
 SPECIALS = ('<start>', '<delimiter>', '<extract>')  # how `decode` writes them
 
 FORMAT = 1
-MODEL_FILE, SETTINGS_FILE = 'tokenizer.model', 'tokenizer.json'
+MODEL_FILE = 'tokenizer.model'
+SETTINGS_FILE = 'tokenizer.json'
 END = '▁'  # SentencePiece's space, here the end of a word
 LINE_BREAK = '\n' + END
 _ABSENT = '\uffff'  # a noncharacter, which no vocabulary contains: see Tokenizer._encode_odd_word
@@ -41,6 +47,7 @@ class Tokenizer:
     vocab_size: ordinary tokens, without the three special ones; 40478 for the published vocabulary.
     newline_id: the token of a line break, which also ends a document.
     """
+
     model: bytes = dataclasses.field(repr=False)
     vocab_size: int
     newline_id: int
@@ -60,15 +67,17 @@ class Tokenizer:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of model and settings, in hexadecimal digits: tokenizers with the same fingerprint are the same."""
+        """SHA-256 of model and settings, in hexadecimal digits: tokenizers with the same
+        fingerprint are the same."""
         settings = json.dumps([FORMAT, self.vocab_size, self.newline_id, 0]).encode()
         return hashlib.sha256(hashlib.sha256(self.model).digest() + settings).hexdigest()
 
     def encode(self, text: str, unescape_html: str | bool = 'auto') -> list[int]:
-        """The ids of a text of any length, without special tokens; a line break is `newline_id`. Blank text gives [].
+        """The ids of a text of any length, without special tokens; a line break is `newline_id`.
+        Blank text gives [].
 
-        Published vocabulary: 'Hello, world!' -> [3570, 240, 1276, 267]. unescape_html: for parts of a longer text, see
-        `text.parts`.
+        Published vocabulary: 'Hello, world!' -> [3570, 240, 1276, 267]. unescape_html: for parts of
+        a longer text, see `text.parts`.
         """
         ids: list[int] = []
         for words in text_lib.lines(text, unescape_html):
@@ -77,80 +86,101 @@ class Tokenizer:
             joined = ' '.join(words)
             if self._odd.search(joined):
                 for word in words:
-                    ids.extend(self._encode_odd_word(word) if self._odd.search(word) else self._engine.encode(word))
+                    ids.extend(
+                        self._encode_odd_word(word)
+                        if self._odd.search(word)
+                        else self._engine.encode(word)
+                    )
             else:
                 ids.extend(self._engine.encode(joined))
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids: lower case, words separated by single spaces ('hello , world !'), line breaks kept.
+        """The text of ids: lower case, words separated by single spaces ('hello , world !'), line
+        breaks kept.
 
-        Special tokens read <start>, <delimiter>, <extract>. An unknown character reads <unk>; whether it ended a word
-        is lost. UserError for an id outside the vocabulary.
+        Special tokens read <start>, <delimiter>, <extract>. An unknown character reads <unk>;
+        whether it ended a word is lost. UserError for an id outside the vocabulary.
         """
         table = self.texts
         ids = [int(i) for i in ids]
         for i in ids:
             if not 0 <= i < len(table):
-                raise UserError(f'id {i} is no token: this vocabulary has {self.vocab_size} and 3 specials')
+                raise UserError(
+                    f'id {i} is no token: this vocabulary has {self.vocab_size} and 3 specials'
+                )
         text = b''.join(table[i] for i in ids).decode('utf-8', errors='replace')
         return re.sub(' *\n', '\n', text).rstrip(' ')
 
     def piece(self, token: int) -> str:
-        """The text of one token: 'cat ' if it ends a word, else 'ca'. A byte of a longer character is U+FFFD."""
+        """The text of one token: 'cat ' if it ends a word, else 'ca'. A byte of a longer character
+        is U+FFFD."""
         return self.texts[token].decode('utf-8', errors='replace')
 
     def ends_word(self, token: int) -> bool:
-        """Whether a token ends a word or a line. Later tokens do not change how `decode` writes the ids up to it."""
+        """Whether a token ends a word or a line. Later tokens do not change how `decode` writes the
+        ids up to it."""
         return self.texts[token].endswith((b' ', b'\n'))
 
     def save(self, directory: str | os.PathLike) -> None:
         """Writes tokenizer.model and, last, tokenizer.json, each atomically."""
         root = storage.path(directory)
-        settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
-                    'fingerprint': self.fingerprint}
+        settings = {
+            'format': FORMAT,
+            'vocab_size': self.vocab_size,
+            'newline_id': self.newline_id,
+            'fingerprint': self.fingerprint,
+        }
         storage.mkdir(root)
         storage.write(root / MODEL_FILE, self.model)
         storage.write(root / SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b'\n')
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
-        """Reads what `save` wrote into a directory, or into its subdirectory tokenizer/, as that of a run. UserError if
-        a file is missing or damaged, or the two do not belong together."""
+        """Reads what `save` wrote into a directory, or into its subdirectory tokenizer/, as that of
+        a run. UserError if a file is missing or damaged, or the two do not belong together."""
         root = storage.path(directory)
         if (root / 'tokenizer').is_dir():
             root = root / 'tokenizer'
         file = root / SETTINGS_FILE
         try:
-            model, content = storage.read(root / MODEL_FILE), storage.read(file)
+            model = storage.read(root / MODEL_FILE)
+            content = storage.read(file)
         except OSError as error:
             raise UserError(f'{root}: no tokenizer ({error.strerror}: {error.filename})') from None
         settings = storage.parse_json(content, str(file))
         if not isinstance(settings, dict) or settings.get('format') != FORMAT:
-            raise UserError(f"{file}: not a tokenizer's settings of format {FORMAT} ({shown(settings)})")
+            raise UserError(
+                f"{file}: not a tokenizer's settings of format {FORMAT} ({shown(settings)})"
+            )
         loaded = cls(model, settings.get('vocab_size', 0), settings.get('newline_id', 0))
         if settings.get('fingerprint') != loaded.fingerprint:
-            raise UserError(f'{root / MODEL_FILE}: damaged, or not the model that {file} was written for')
+            raise UserError(
+                f'{root / MODEL_FILE}: damaged, or not the model that {file} was written for'
+            )
         try:
             rows = loaded._engine.get_piece_size() if model else 0
         except RuntimeError:  # no serialized model
             rows = 0
         if rows < loaded.vocab_size:
-            raise UserError(f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens')
+            raise UserError(
+                f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens'
+            )
         return loaded
 
     @functools.cached_property
     def _engine(self):
         import sentencepiece
+
         return sentencepiece.SentencePieceProcessor(model_proto=self.model)
 
     @functools.cached_property
     def _odd(self):
         """Finds a character that SentencePiece must not be given.
 
-        That is its own space '▁' and, in a vocabulary without bytes, any unknown character: SentencePiece would give
-        neighbouring ones a single token, where the released code gives each its own, and the end of a word after one
-        would become a token by itself.
+        That is its own space '▁' and, in a vocabulary without bytes, any unknown character:
+        SentencePiece would give neighbouring ones a single token, where the released code gives
+        each its own, and the end of a word after one would become a token by itself.
         """
         if self.has_bytes:
             return re.compile(END)
@@ -158,7 +188,8 @@ class Tokenizer:
         return re.compile('[^ ' + re.escape(''.join(sorted(characters))) + ']')
 
     def _encode_odd_word(self, word):
-        """The ids of a word that contains odd characters: they become bytes or `unk_id`, and no merge crosses them."""
+        """The ids of a word that contains odd characters: they become bytes or `unk_id`, and no
+        merge crosses them."""
         spelt = [self.unk_id]
         if self.has_bytes:  # then only END is odd
             spelt = [self._engine.piece_to_id(f'<0x{byte:02X}>') for byte in END.encode()]
@@ -167,27 +198,32 @@ class Tokenizer:
         tail = len(self._engine.encode(_ABSENT))
         for odd in self._odd.finditer(word):
             if position < odd.start():
-                # With an unknown character after it, SentencePiece does not take this stretch for the end of a word.
-                ids.extend(self._engine.encode(word[position:odd.start()] + _ABSENT)[:-tail])
+                # With an unknown character after it, SentencePiece does not take this stretch for
+                # the end of a word.
+                ids.extend(self._engine.encode(word[position : odd.start()] + _ABSENT)[:-tail])
             ids.extend(spelt)
             position = odd.end()
         if position < len(word):
             ids.extend(self._engine.encode(word[position:]))
-        elif self._engine.piece_to_id(END) < self.vocab_size:  # the published vocabulary has no such token
+        # The published vocabulary has no such token
+        elif self._engine.piece_to_id(END) < self.vocab_size:
             ids.append(self._engine.piece_to_id(END))
         return ids
 
     def pieces(self) -> list[str]:
-        """Each ordinary token as SentencePiece writes it: the end of a word as '▁', a byte as '<0x41>'."""
+        """Each ordinary token as SentencePiece writes it: the end of a word as '▁', a byte as
+        '<0x41>'."""
         return [self._engine.id_to_piece(row) for row in range(self.vocab_size)]
 
     def scores(self) -> list[float]:
-        """The SentencePiece score of each ordinary token. Merges are applied in the order of descending scores."""
+        """The SentencePiece score of each ordinary token. Merges are applied in the order of
+        descending scores."""
         return [self._engine.get_score(row) for row in range(self.vocab_size)]
 
     @functools.cached_property
     def has_bytes(self) -> bool:
-        """Whether unknown characters become bytes: true of vocabularies trained here, not of the published one."""
+        """Whether unknown characters become bytes: true of vocabularies trained here, not of the
+        published one."""
         return self._engine.is_byte(self._engine.piece_to_id('<0x00>'))
 
     @functools.cached_property

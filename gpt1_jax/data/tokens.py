@@ -1,10 +1,13 @@
-"""Section 4.1: "randomly sampled, contiguous sequences of 512 tokens" in minibatches of 64, as a function of the step.
+"""Section 4.1: "randomly sampled, contiguous sequences of 512 tokens" in minibatches of 64, as a
+function of the step.
 
-A prepared directory (prepare.py, encode.py) stores each split as uint16 shards, which form one stream of tokens.
-Window i is tokens[i * n_ctx : (i + 1) * n_ctx + 1]: n_ctx inputs and the n_ctx targets one position later, so that
-neighbouring windows share one token. Every epoch visits each window once, in its own random order. The batch of a step
-is a pure function of (seed, step), so the step number is all the state that the input pipeline has.
+A prepared directory (prepare.py, encode.py) stores each split as uint16 shards, which form one
+stream of tokens. Window i is tokens[i * n_ctx : (i + 1) * n_ctx + 1]: n_ctx inputs and the n_ctx
+targets one position later, so that neighbouring windows share one token. Every epoch visits each
+window once, in its own random order. The batch of a step is a pure function of (seed, step), so the
+step number is all the state that the input pipeline has.
 """
+
 import dataclasses
 import errno
 import functools
@@ -23,35 +26,45 @@ DTYPE = np.dtype('<u2')  # little-endian on every machine
 def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) -> dict:
     """The manifest.json of a prepared directory.
 
-    tokenizer: the fingerprint of the tokenizer that the tokens must belong to. UserError if there is no manifest, it
-    was edited or damaged, or the tokens belong to another tokenizer.
+    tokenizer: the fingerprint of the tokenizer that the tokens must belong to. UserError if there
+    is no manifest, it was edited or damaged, or the tokens belong to another tokenizer.
     """
     file = storage.path(directory) / MANIFEST
     try:
         manifest = storage.parse_json(storage.read(file), str(file))
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare') from None
+        raise UserError(
+            f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare'
+        ) from None
     if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
         raise UserError(f'{file}: not a manifest of format {FORMAT}: prepare the text again')
     if manifest.get('digest') != digest(manifest):
-        raise UserError(f'{file}: edited or damaged, it does not match its own digest: prepare the text again')
+        raise UserError(
+            f'{file}: edited or damaged, it does not match its own digest: prepare the text again'
+        )
     if tokenizer is not None and manifest['tokenizer'] != tokenizer:
-        raise UserError(f"{file}: tokens of another tokenizer ({manifest['tokenizer'][:16]}) than this run's "
-                        f'({tokenizer[:16]}): prepare the text again')
+        raise UserError(
+            f'{file}: tokens of another tokenizer ({manifest["tokenizer"][:16]}) than '
+            "this run's "
+            f'({tokenizer[:16]}): prepare the text again'
+        )
     return manifest
 
 
 def digest(manifest: dict) -> str:
     """SHA-256 of a manifest without its own 'digest', in hexadecimal digits."""
-    return storage.json_digest({name: value for name, value in manifest.items() if name != 'digest'})
+    return storage.json_digest(
+        {name: value for name, value in manifest.items() if name != 'digest'}
+    )
 
 
 def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -> 'TokenStream':
     """The tokens of a split ('train' or 'valid'), memory-mapped.
 
-    Sizes of shards are always compared with the manifest; verify: also their SHA-256, which reads them all. Shards in
-    an object store are copied to the local disk first, unless such copies exist, and always verified.
-    UserError naming a shard that is missing or differs from the manifest.
+    Sizes of shards are always compared with the manifest; verify: also their SHA-256, which reads
+    them all. Shards in an object store are copied to the local disk first, unless such copies
+    exist, and always verified. UserError naming a shard that is missing or differs from the
+    manifest.
     """
     root = storage.path(directory)
     manifest = read_manifest(root)
@@ -66,55 +79,76 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
             raise UserError(f'{file}: {os.strerror(errno.ENOENT)}')
         size = file.stat().st_size
         if size != entry['tokens'] * DTYPE.itemsize:
-            raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of '
-                            f'{DTYPE.itemsize} bytes')
+            raise UserError(
+                f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of '
+                f'{DTYPE.itemsize} bytes'
+            )
         if verify and storage.sha256(file) != entry['sha256']:
             raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
         shards.append(np.memmap(file, DTYPE, mode='r'))
     return TokenStream(tuple(shards), f'{root} ({split})', manifest['fingerprint'])
 
 
-def batch(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int,
-          rows: slice = slice(None)) -> np.ndarray:
-    """The tokens of one step's windows: int32[rows, n_ctx + 1]. Arguments as in `window_numbers`."""
+def batch(
+    stream: 'TokenStream',
+    step: int,
+    seed: int,
+    batch_size: int,
+    n_ctx: int,
+    rows: slice = slice(None),
+) -> np.ndarray:
+    """The tokens of one step's windows: int32[rows, n_ctx + 1]. Arguments as in
+    `window_numbers`."""
     chosen = window_numbers(stream, step, seed, batch_size, n_ctx, rows)
     return np.array([stream.window(i, n_ctx) for i in chosen], np.int32).reshape(-1, n_ctx + 1)
 
 
-def window_numbers(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int,
-                   rows: slice = slice(None)) -> np.ndarray:
+def window_numbers(
+    stream: 'TokenStream',
+    step: int,
+    seed: int,
+    batch_size: int,
+    n_ctx: int,
+    rows: slice = slice(None),
+) -> np.ndarray:
     """Which windows make up the batch of one step: int32[rows].
 
     step:       counts from 0.
     batch_size: rows of the global batch, over all hosts.
     rows:       the rows of the global batch to return: each host asks for its own.
-    Epochs follow each other without a gap, so a batch may contain the end of one and the beginning of the next.
-    UserError if the stream is shorter than one window.
+    Epochs follow each other without a gap, so a batch may contain the end of one and the beginning
+    of the next. UserError if the stream is shorter than one window.
     """
     n_windows = stream.n_windows(n_ctx)
     if n_windows < 1:
-        raise UserError(f'{stream.name}: {stream.n_tokens} tokens, one window of {n_ctx} needs {n_ctx + 1}')
+        raise UserError(
+            f'{stream.name}: {stream.n_tokens} tokens, one window of {n_ctx} needs {n_ctx + 1}'
+        )
     positions = range(step * batch_size, (step + 1) * batch_size)[rows]
     places = (divmod(position, n_windows) for position in positions)
-    return np.array([permutation(seed, epoch, n_windows)[place] for epoch, place in places], np.int32)
+    return np.array(
+        [permutation(seed, epoch, n_windows)[place] for epoch, place in places], np.int32
+    )
 
 
 @functools.lru_cache(maxsize=4)
 def permutation(seed: int, epoch: int, n: int) -> np.ndarray:
     """A random permutation of 0..n-1 for an epoch: int64[n], read-only.
 
-    The numbers sorted by a hash of (seed, epoch, number). Not numpy's generator, whose sequence may change between
-    versions.
+    The numbers sorted by a hash of (seed, epoch, number). Not numpy's generator, whose sequence may
+    change between versions.
     """
-    # A stable sort by random keys is a random permutation: keys of 64 bits are practically never equal.
-    key = _mix(_mix(np.array([seed % 2 ** 64], np.uint64)) + np.array([epoch], np.uint64))
+    # A stable sort by random keys is a random permutation: keys of 64 bits are practically never
+    # equal.
+    key = _mix(_mix(np.array([seed % 2**64], np.uint64)) + np.array([epoch], np.uint64))
     order = np.argsort(_mix(key + np.arange(n, dtype=np.uint64)), kind='stable')
     order.flags.writeable = False
     return order
 
 
 def _mix(x):
-    """One step of SplitMix64 (Steele, Lea and Flood 2014), a bijective hash of uint64[...]; overflow wraps around."""
+    """One step of SplitMix64 (Steele, Lea and Flood 2014), a bijective hash of uint64[...];
+    overflow wraps around."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -129,13 +163,15 @@ class TokenStream:
     name:        for error messages.
     fingerprint: identifies the tokenizer and the contents of all shards of the prepared directory.
     """
+
     shards: tuple[np.ndarray, ...] = dataclasses.field(repr=False)
     name: str
     fingerprint: str
 
     @functools.cached_property
     def _starts(self):
-        """The position of each shard's first token in the stream, and the length of the stream: int64[shards + 1]."""
+        """The position of each shard's first token in the stream, and the length of the stream:
+        int64[shards + 1]."""
         return np.cumsum([0] + [len(shard) for shard in self.shards])
 
     @property
@@ -147,13 +183,14 @@ class TokenStream:
         return max(0, (self.n_tokens - 1) // n_ctx)
 
     def evenly_spaced(self, n: int, n_ctx: int) -> np.ndarray:
-        """The numbers of n windows, or of all if there are fewer, from the first to the last: int[at most n]."""
+        """The numbers of n windows, or of all if there are fewer, from the first to the last:
+        int[at most n]."""
         available = self.n_windows(n_ctx)
         return np.unique(np.linspace(0, available - 1, min(n, available)).round().astype(int))
 
     def rows(self, n_ctx: int) -> np.ndarray:
-        """All tokens, uint16[n_windows + 1, n_ctx], for the device: window i is row i and the first token of row i + 1.
-        The last row is padded with zeros."""
+        """All tokens, uint16[n_windows + 1, n_ctx], for the device: window i is row i and the first
+        token of row i + 1. The last row is padded with zeros."""
         padding = np.zeros(-self.n_tokens % n_ctx, DTYPE)
         return np.concatenate([*self.shards, padding]).reshape(-1, n_ctx)
 
@@ -161,6 +198,8 @@ class TokenStream:
         """The tokens of window i, below n_windows, which may span shards: int32[n_ctx + 1]."""
         start = int(i) * n_ctx
         first, last = np.searchsorted(self._starts, (start, start + n_ctx), side='right') - 1
-        pieces = [self.shards[shard][max(0, start - begin):start + n_ctx + 1 - begin]
-                  for shard, begin in enumerate(self._starts[first:last + 1], first)]
+        pieces = [
+            self.shards[shard][max(0, start - begin) : start + n_ctx + 1 - begin]
+            for shard, begin in enumerate(self._starts[first : last + 1], first)
+        ]
         return np.concatenate(pieces, dtype=np.int32)

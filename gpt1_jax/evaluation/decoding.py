@@ -1,8 +1,9 @@
 """Autoregressive decoding with a KV cache: temperature, top-k and top-p sampling. Not in the paper.
 
-The Transformer's cache holds n_ctx tokens: when it is full, the last n_ctx // 2 are reread from position 0. The LSTM
-continues from its state.
+The Transformer's cache holds n_ctx tokens: when it is full, the last n_ctx // 2 are reread from
+position 0. The LSTM continues from its state.
 """
+
 import dataclasses
 import functools
 import itertools
@@ -23,41 +24,67 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
 CHUNK = 64  # tokens of a prompt per forward pass
-SHORT = 8   # a prompt of at most this many is read one by one: that is faster than compiling a second program
+# A prompt of at most this many is read one by one: that is faster than compiling a second program
+SHORT = 8
 SIGN = np.uint32(1 << 31)  # the sign bit of a float32
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen. The values are arguments of the compiled program: changing one recompiles nothing."""
+    """How a token is chosen. The values are arguments of the compiled program: changing one
+    recompiles nothing."""
+
     temperature: float = 1.0  # divides the logits; 0 = greedy decoding
-    top_k: int = 0            # keep the k most probable tokens; 0 = all
-    top_p: float = 1.0        # of these, keep the fewest whose probabilities sum to top_p; 1 = all
-    seed: int = 0             # equal seeds, equal tokens
+    top_k: int = 0  # keep the k most probable tokens; 0 = all
+    top_p: float = 1.0  # of these, keep the fewest whose probabilities sum to top_p; 1 = all
+    seed: int = 0  # equal seeds, equal tokens
 
     def __post_init__(self):
-        rules.require({
-            'temperature': (self.temperature, rules.between(0, 1e6)), 'top_k': (self.top_k, rules.integer(0)),
-            'top_p': (self.top_p, (lambda x: rules.is_number(x) and 0 < x <= 1, 'a number above 0 and at most 1')),
-            'seed': (self.seed, rules.integer(0, 2 ** 32 - 1))})
+        rules.require(
+            {
+                'temperature': (self.temperature, rules.between(0, 1e6)),
+                'top_k': (self.top_k, rules.integer(0)),
+                'top_p': (
+                    self.top_p,
+                    (lambda x: rules.is_number(x) and 0 < x <= 1, 'a number above 0 and at most 1'),
+                ),
+                'seed': (self.seed, rules.integer(0, 2**32 - 1)),
+            }
+        )
 
 
-def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sampling: Sampling = Sampling(),
-           streams: Sequence[int] | None = None, never: int = -1) -> Iterator[np.ndarray]:
-    """Yield int[n], the next token of each prompt, without end. Special tokens and positions are never chosen.
+def tokens(
+    model: Any,
+    params: Any,
+    mesh: Mesh,
+    prompts: Sequence[list[int]],
+    sampling: Sampling = Sampling(),
+    streams: Sequence[int] | None = None,
+    never: int = -1,
+) -> Iterator[np.ndarray]:
+    """Yield int[n], the next token of each prompt, without end. Special tokens and positions are
+    never chosen.
 
-    prompts: n lists of ids, none empty, of any lengths, decoded independently in one batch; only the last n_ctx ids of
-    a longer prompt are read.
+    prompts: n lists of ids, none empty, of any lengths, decoded independently in one batch; only
+    the last n_ctx ids of a longer prompt are read.
     streams: uint32[n], by default 0, 1, ...: each stream of a seed has its own random numbers.
     never: an id that is not chosen either, such as that of unknown characters; -1 for none.
     """
     n_ctx = model.config.n_ctx
     half = max(1, n_ctx // 2)
     bounded = kv_cache.bounded(model)
-    size = padding.batch_size(padding.power_of_two(len(prompts)), 1, mesh)  # few sizes: each compiles two programs
-    numbers = np.resize(np.array(range(len(prompts)) if streams is None else streams, np.uint32), size)
-    how = {'temperature': np.float32(sampling.temperature), 'top_k': np.int32(sampling.top_k),
-           'top_p': np.float32(sampling.top_p), 'seed': np.uint32(sampling.seed), 'never': np.int32(never)}
+    # Few sizes: each compiles two programs
+    size = padding.batch_size(padding.power_of_two(len(prompts)), 1, mesh)
+    numbers = np.resize(
+        np.array(range(len(prompts)) if streams is None else streams, np.uint32), size
+    )
+    how = {
+        'temperature': np.float32(sampling.temperature),
+        'top_k': np.int32(sampling.top_k),
+        'top_p': np.float32(sampling.top_p),
+        'seed': np.uint32(sampling.seed),
+        'never': np.int32(never),
+    }
     padded = [*prompts, *[prompts[-1]] * (size - len(prompts))]
     held = [ids[-n_ctx:] for ids in padded]  # the ids in each row's cache
     cache = jax.tree.map(jnp.copy, model.empty_cache(size))  # `forward` donates each leaf
@@ -65,7 +92,7 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
     logits, cache = _read(model, params, mesh, held, logits, cache)
     for place in itertools.count():
         chosen = np.asarray(choose(logits, how, numbers, np.uint32(place)))
-        yield chosen[:len(prompts)]
+        yield chosen[: len(prompts)]
         held = [[*ids, token] for ids, token in zip(held, chosen.tolist())]
         full = np.array([bounded and len(ids) > n_ctx for ids in held])
         if full.any():  # restart these rows with the last half of their ids
@@ -76,75 +103,97 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
 
 
 def _read(model, params, mesh, texts, logits, cache):
-    """(logits, cache) after reading at least one more id of each row, CHUNK at a time: two programs for all lengths."""
+    """(logits, cache) after reading at least one more id of each row, CHUNK at a time: two programs
+    for all lengths."""
     longest = max(map(len, texts))
     length = 1 if longest <= SHORT else min(CHUNK, model.config.n_ctx)
     for first in range(0, longest, length):
         real = np.clip([len(ids) - first for ids in texts], 0, length).astype(np.int32)
         ids = np.zeros((len(texts), length), np.int32)
         for row, text, n in zip(ids, texts, real):
-            row[:n] = text[first:first + n]
+            row[:n] = text[first : first + n]
         logits, cache = forward(model, mesh)(params, ids, real, logits, cache)
     return logits, cache
 
 
 @functools.lru_cache
 def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
-    """(params, tokens int[B, L], real int[B], logits float32[B, V], cache) -> (logits, cache) after the first real[b]
-    tokens of each row; a row with real[b] = 0 keeps its logits. Donates logits and cache. B: a multiple of the devices.
+    """(params, tokens int[B, L], real int[B], logits float32[B, V], cache) -> (logits, cache) after
+    the first real[b] tokens of each row; a row with real[b] = 0 keeps its logits. Donates logits
+    and cache. B: a multiple of the devices.
     """
-    rows, caches = sharding.batch_sharding(mesh), NamedSharding(mesh, P(None, *sharding.BATCH))
+    rows = sharding.batch_sharding(mesh)
+    caches = NamedSharding(mesh, P(None, *sharding.BATCH))
 
-    @functools.partial(jax.jit, donate_argnums=(3, 4), in_shardings=(None, rows, rows, rows, caches),
-                       out_shardings=(rows, caches))
+    @functools.partial(
+        jax.jit,
+        donate_argnums=(3, 4),
+        in_shardings=(None, rows, rows, rows, caches),
+        out_shardings=(rows, caches),
+    )
     def forward(params, tokens, real, logits, cache):
-        (hidden, table), variables = model.apply({'params': params, 'cache': cache}, tokens, None, real,
-                                                 mutable='cache')
+        (hidden, table), variables = model.apply(
+            {'params': params, 'cache': cache}, tokens, None, real, mutable='cache'
+        )
         last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
         found = jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32)
         return jnp.where((real > 0)[:, None], found, logits), variables['cache']
+
     return loop.on_mesh(forward, mesh, precision(model.config))
 
 
 @jax.jit
-def choose(logits: jax.Array, how: dict[str, Any], streams: jax.Array, place: jax.Array) -> jax.Array:
+def choose(
+    logits: jax.Array, how: dict[str, Any], streams: jax.Array, place: jax.Array
+) -> jax.Array:
     """The next token of each row: int32[B].
 
-    logits: float32[B, V]. how: the fields of Sampling, and `never` of `tokens`, as scalars. streams: uint32[B]. place:
-    uint32 scalar, the number of tokens generated before: random numbers depend on (seed, stream, place) alone.
+    logits: float32[B, V]. how: the fields of Sampling, and `never` of `tokens`, as scalars.
+    streams: uint32[B]. place: uint32 scalar, the number of tokens generated before: random numbers
+    depend on (seed, stream, place) alone.
     """
     logits = jnp.where(jnp.arange(logits.shape[-1]) == how['never'], -jnp.inf, logits)
     temperature = how['temperature']
-    top_k, top_p = how['top_k'], how['top_p']
-    shifted = logits - jnp.max(logits, axis=-1, keepdims=True)  # 0 at the maximum, so no division overflows
+    top_k = how['top_k']
+    top_p = how['top_p']
+    # 0 at the maximum, so no division overflows
+    shifted = logits - jnp.max(logits, axis=-1, keepdims=True)
     scaled = shifted / jnp.where(temperature > 0, temperature, 1)
-    scaled = jax.lax.cond((top_k > 0) | (top_p < 1), restricted, lambda x, *_: x, scaled, top_k, top_p)
+    scaled = jax.lax.cond(
+        (top_k > 0) | (top_p < 1), restricted, lambda x, *_: x, scaled, top_k, top_p
+    )
 
     def draw(stream, row):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(how['seed']), stream), place)
         return jax.random.categorical(key, row)
+
     drawn = jax.vmap(draw)(streams, scaled)
     return jnp.where(temperature > 0, drawn, jnp.argmax(logits, axis=-1)).astype(jnp.int32)
 
 
 def restricted(logits: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:
-    """Logits [B, V] with -inf outside the top_k highest (0: all), and, among these, outside the fewest whose
-    probabilities add up to at least top_p. Tokens with the same logit as the last one kept are kept.
+    """Logits [B, V] with -inf outside the top_k highest (0: all), and, among these, outside the
+    fewest whose probabilities add up to at least top_p. Tokens with the same logit as the last one
+    kept are kept.
     """
-    # Both cuts are thresholds: keep the logits that are at least t, for the highest t for which enough are kept. Rather
-    # than sorting the vocabulary, a binary search over the 32 bits of a float32 finds t with 32 sums of a row.
+    # Both cuts are thresholds: keep the logits that are at least t, for the highest t for which
+    # enough are kept. Rather than sorting the vocabulary, a binary search over the 32 bits of a
+    # float32 finds t with 32 sums of a row.
     #
-    # It needs unsigned integers in the order of the logits. Read as uint32, the bits of positive floats are in order,
-    # those of negative ones in reverse order and, by their sign bit, above them: flip all bits of the negative numbers,
-    # and the sign bit of the others.
+    # It needs unsigned integers in the order of the logits. Read as uint32, the bits of positive
+    # floats are in order, those of negative ones in reverse order and, by their sign bit, above
+    # them: flip all bits of the negative numbers, and the sign bit of the others.
     bits = jax.lax.bitcast_convert_type(logits, jnp.uint32)
     order = jnp.where(bits >= SIGN, ~bits, bits | SIGN)
 
     def threshold(enough):
         """uint32[B, 1]: the highest t for which enough(order >= t), or 0 without any."""
-        def set_bit(n, t):  # from the highest bit to the lowest: keep a bit set if enough tokens are still kept
+
+        # From the highest bit to the lowest: keep a bit set if enough tokens are still kept
+        def set_bit(n, t):
             higher = t | SIGN >> n.astype(jnp.uint32)
             return jnp.where(enough(order >= higher), higher, t)
+
         return jax.lax.fori_loop(0, 32, set_bit, jnp.zeros((len(logits), 1), jnp.uint32))
 
     k = jnp.where(top_k > 0, top_k, logits.shape[-1])
@@ -152,5 +201,7 @@ def restricted(logits: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Arr
     # Probabilities are those after top-k. If top_p is 1, no sum is enough, and every token is kept.
     p = jnp.where(top_p < 1, top_p, jnp.inf)
     probabilities = jax.nn.softmax(jnp.where(in_top_k, logits, -jnp.inf), axis=-1)
-    in_top_p = order >= threshold(lambda kept: jnp.sum(jnp.where(kept, probabilities, 0), axis=-1, keepdims=True) >= p)
+    in_top_p = order >= threshold(
+        lambda kept: jnp.sum(jnp.where(kept, probabilities, 0), axis=-1, keepdims=True) >= p
+    )
     return jnp.where(in_top_k & in_top_p, logits, -jnp.inf)

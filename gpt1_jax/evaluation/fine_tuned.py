@@ -1,4 +1,6 @@
-"""Section 4.2: scores of a fine-tuned model on a split, with its metrics, and its predictions for new rows."""
+"""Section 4.2: scores of a fine-tuned model on a split, with its metrics, and its predictions for
+new rows."""
+
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
@@ -25,45 +27,83 @@ from gpt1_jax.training import loop
 SELECTIONS = ('best', 'final')
 
 
-def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, selection: str = 'best',
-                 scored: dict | None = None, results_file: storage.Path | None = None, **details: Any) -> list[dict]:
+def evaluate_run(
+    run: workdir.Run,
+    split: str,
+    data_dir: str | None = None,
+    selection: str = 'best',
+    scored: dict | None = None,
+    results_file: storage.Path | None = None,
+    **details: Any,
+) -> list[dict]:
     """Score a run on a split; returns its rows of results.jsonl, one per metric (and group).
 
-    Writes predictions_SPLIT.jsonl and appends the rows to `results_file`, by default the run's own results.jsonl. A
-    split without labels has predictions only.
-    data_dir: of the task's files, by default as in training; of a task of one's own also a labelled file, of which all
-    rows are scored, whatever the split. Predictions of such a file, and of train and dev where they are not the files
-    of training, are predictions_SPLIT_HASH.jsonl: the run's own stay. selection: 'best', the parameters with the best
-    first metric on dev, or 'final', those of the last step (predictions_SPLIT_final.jsonl). scored: {(split, step):
-    scores} known already; those computed here are added. details: further fields of the rows.
+    Writes predictions_SPLIT.jsonl and appends the rows to `results_file`, by default the run's own
+    results.jsonl. A split without labels has predictions only.
+    data_dir: of the task's files, by default as in training; of a task of one's own also a labelled
+    file, of which all rows are scored, whatever the split. Predictions of such a file, and of train
+    and dev where they are not the files of training, are predictions_SPLIT_HASH.jsonl: the run's
+    own stay. selection: 'best', the parameters with the best first metric on dev, or 'final', those
+    of the last step (predictions_SPLIT_final.jsonl). scored: {(split, step): scores} known already;
+    those computed here are added. details: further fields of the rows.
     """
     config = load.fine_tuned_config(run)
     rules.require({'selection': (selection, rules.one_of(*SELECTIONS))})
-    file = data_dir if config['task'] == 'custom' and data_dir and not pathlib.Path(data_dir).is_dir() else None
+    file = (
+        data_dir
+        if config['task'] == 'custom' and data_dir and not pathlib.Path(data_dir).is_dir()
+        else None
+    )
     task = custom.of_file(config['custom'], file) if file else tasks.of(config)
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
     foreign = bool(file) or split in ('train', 'dev') and not run.trained_with(hashes)
     if foreign and not file:
-        print(one_line(f'notice: {task.name} {split}: not the file that the run was trained with'), flush=True)
+        print(
+            one_line(f'notice: {task.name} {split}: not the file that the run was trained with'),
+            flush=True,
+        )
     rows = _rows(run, task, split, data_dir, hashes, whole=bool(file))
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
     scored = {} if scored is None else scored
     if (split, step) not in scored:
         tuned = load.fine_tuned(run, step)
-        scored[split, step] = scores(task, tuned.model, tuned.mesh, tuned.params, rows, config['batch']['eval_size'],
-                                     tuned.sizes)
+        scored[split, step] = scores(
+            task,
+            tuned.model,
+            tuned.mesh,
+            tuned.params,
+            rows,
+            config['batch']['eval_size'],
+            tuned.sizes,
+        )
     values = scored[split, step]
-    ids, gold = [row.id for row in rows], [row.label for row in rows]
+    ids = [row.id for row in rows]
+    gold = [row.label for row in rows]
     name = split if selection == 'best' else f'{split}_{selection}'
     path = run.predictions(f'{name}_{storage.json_digest(hashes)[:8]}' if foreign else name)
-    origin = {'selection': selection, 'seed': config['seed'], 'predictions': str(path), 'files': hashes, **details,
-              'config': config, **run.origin(step)}
-    measured = [] if split in task.unlabelled else list(task_metrics.rows(task, split, ids, gold, values))
+    origin = {
+        'selection': selection,
+        'seed': config['seed'],
+        'predictions': str(path),
+        'files': hashes,
+        **details,
+        'config': config,
+        **run.origin(step),
+    }
+    measured = (
+        [] if split in task.unlabelled else list(task_metrics.rows(task, split, ids, gold, values))
+    )
     for row in measured:
         group = f' ({row["group"]})' if row['group'] else ''
-        print(one_line(f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = {row["n"]:,}, '
-                       f'{selection} parameters, of step {step:,})'), flush=True)
+        print(
+            one_line(
+                f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = '
+                f'{row["n"]:,}, '
+                f'{selection} parameters, of step {step:,})'
+            ),
+            flush=True,
+        )
     if measured:
         print('\n'.join(task_metrics.summary(task, gold, values)), flush=True)
     lines = [{'kind': 'finetune'} | row | origin for row in measured]
@@ -75,60 +115,97 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     return lines
 
 
-def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes: dict, whole: bool) -> list[Encoded]:
-    """The rows of a split, of a part of it as in training or `whole`. Warns of a part, and if the run is unfinished."""
+def _rows(
+    run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes: dict, whole: bool
+) -> list[Encoded]:
+    """The rows of a split, of a part of it as in training or `whole`. Warns of a part, and if the
+    run is unfinished."""
     data = run.config['data']
     n_ctx = data['n_ctx'] or run.config['model']['n_ctx']
     limit_field = 'train_rows' if split == 'train' else 'eval_rows'
     limit = None if whole or split in task.unlabelled else data[limit_field]
-    rows = splits.load(task, data_dir or data['dir'], split, run.tokenizer(), n_ctx, hashes, limit, data['skip_bad'])
+    rows = splits.load(
+        task,
+        data_dir or data['dir'],
+        split,
+        run.tokenizer(),
+        n_ctx,
+        hashes,
+        limit,
+        data['skip_bad'],
+    )
     if limit is not None and len(rows) >= limit:
-        print(f'warning: only {len(rows):,} rows of {split} are scored, as the run was trained with '
-              f'config.data.{limit_field} = {limit:,}', flush=True)
+        print(
+            f'warning: only {len(rows):,} rows of {split} are scored, as the run was trained '
+            'with '
+            f'config.data.{limit_field} = {limit:,}',
+            flush=True,
+        )
     last, total = run.progress()
     if last is not None and total is not None and last < total:
-        print(f'warning: {run.path} is unfinished: its last saved step is {last:,} of {total:,}', flush=True)
+        print(
+            f'warning: {run.path} is unfinished: its last saved step is {last:,} of {total:,}',
+            flush=True,
+        )
     return rows
 
 
-def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str], None] = fail) -> list[dict]:
+def predict(
+    tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str], None] = fail
+) -> list[dict]:
     """The label or score of each example, in order.
 
-    Labels: {'id', 'label', 'probabilities': {label: probability}}; for multiple choice the labels are the positions of
-    the choices as the task names them, 'A', 'B', ... Scores: {'id', 'score'}, with the 'probabilities' of the whole
-    numbers if the score is their mean. 'cut': True if the text was longer than the context.
-    on_bad: called with the messages of rows that cannot be encoded, see Task.read; by default raises a UserError.
+    Labels: {'id', 'label', 'probabilities': {label: probability}}; for multiple choice the labels
+    are the positions of the choices as the task names them, 'A', 'B', ... Scores: {'id', 'score'},
+    with the 'probabilities' of the whole numbers if the score is their mean. 'cut': True if the
+    text was longer than the context.
+    on_bad: called with the messages of rows that cannot be encoded, see Task.read; by default
+    raises a UserError.
     """
     task = tuned.task
     encoded = inputs.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
     size = next((n for n in tuned.batch_sizes if n >= len(encoded)), tuned.batch_sizes[-1])
-    outputs = logits(tuned.model, tuned.mesh, tuned.params, encoded, size, tuned.sizes).astype(np.float64)
+    outputs = logits(tuned.model, tuned.mesh, tuned.params, encoded, size, tuned.sizes).astype(
+        np.float64
+    )
     weights = _weights(outputs)  # Eq. 3: softmax; 0 for a choice that a row does not have
     answers = []
-    for row, value, shares in zip(encoded, read_out(task, outputs), weights / weights.sum(axis=1, keepdims=True)):
+    for row, value, shares in zip(
+        encoded, read_out(task, outputs), weights / weights.sum(axis=1, keepdims=True)
+    ):
         answer: dict[str, Any] = {'id': row.id}
         if task.score is None:
             answer['label'] = task.labels[value.argmax()]
         else:
             answer['score'] = _six_digits(value[0])
         if not task.squared:
-            names = task.labels[:len(row.sequences)] if task.head == 'choice' else task.labels
-            answer['probabilities'] = {name: _six_digits(share) for name, share in zip(names, shares)}
+            names = task.labels[: len(row.sequences)] if task.head == 'choice' else task.labels
+            answer['probabilities'] = {
+                name: _six_digits(share) for name, share in zip(names, shares)
+            }
         answers.append(answer | ({'cut': True} if row.truncated else {}))
     return answers
 
 
-def scores(task: Task, model: heads.TaskModel, mesh: Mesh, params: Any, encoded: Sequence[Encoded], size: int,
-           sizes: batches.Sizes) -> np.ndarray:
-    """`read_out` of every row's logits, in order: float[n, labels or choices], or float[n, 1] of a score."""
+def scores(
+    task: Task,
+    model: heads.TaskModel,
+    mesh: Mesh,
+    params: Any,
+    encoded: Sequence[Encoded],
+    size: int,
+    sizes: batches.Sizes,
+) -> np.ndarray:
+    """`read_out` of every row's logits, in order: float[n, labels or choices], or float[n, 1] of a
+    score."""
     return read_out(task, logits(model, mesh, params, encoded, size, sizes))
 
 
 def read_out(task: Task, outputs: np.ndarray) -> np.ndarray:
     """The values that a task's metrics are computed from, of the model's outputs [n, C].
 
-    For labels and choices the logits, [n, C]. For a score [n, 1]: the output scaled to the task's range, or, as
-    released (utils.py 25-36), the expected value of the whole numbers under softmax.
+    For labels and choices the logits, [n, C]. For a score [n, 1]: the output scaled to the task's
+    range, or, as released (utils.py 25-36), the expected value of the whole numbers under softmax.
     """
     if task.score is None:
         return outputs
@@ -144,31 +221,45 @@ def _weights(outputs):
 
 
 def _six_digits(x):
-    """Rounded, as the seventh digit of a float32 depends on the batch that a row was computed in."""
+    """Rounded, as the seventh digit of a float32 depends on the batch that a row was computed
+    in."""
     return float(f'{x:.6g}')
 
 
-def logits(model: heads.TaskModel, mesh: Mesh, params: Any, encoded: Sequence[Encoded], size: int,
-           sizes: batches.Sizes) -> np.ndarray:
+def logits(
+    model: heads.TaskModel,
+    mesh: Mesh,
+    params: Any,
+    encoded: Sequence[Encoded],
+    size: int,
+    sizes: batches.Sizes,
+) -> np.ndarray:
     """The model's outputs, float32[n, C], in the order of the rows.
 
-    size: rows per batch, rounded up to a multiple of the devices. sizes: what sequences are padded to.
+    size: rows per batch, rounded up to a multiple of the devices. sizes: what sequences are padded
+    to.
     """
     size = padding.batch_size(size, 1, mesh)
     parts: list[np.ndarray] = []
     order: list[int] = []
     for indices, batch in batches.eval_batches(encoded, size, sizes):
+
         def read(rows, batch=batch):
             return {name: batch[name][rows] for name in ('tokens', 'extract', 'present')}
+
         outputs = _logits(model, mesh)(params, sharding.place(read, size, mesh))
-        parts.append(np.asarray(outputs)[:len(indices)])  # the rest are copies that fill the batch
+        parts.append(np.asarray(outputs)[: len(indices)])  # the rest are copies that fill the batch
         order.extend(indices)
     return np.concatenate(parts)[np.argsort(order)]
 
 
 @functools.lru_cache
 def _logits(model, mesh):
-    @functools.partial(jax.jit, out_shardings=sharding.replicated(mesh))  # every process reads all of them
+    # Every process reads all of them
+    @functools.partial(jax.jit, out_shardings=sharding.replicated(mesh))
     def logits(params, batch):
-        return model.apply({'params': params}, batch['tokens'], batch['extract'], None, batch['present'])[0]
+        return model.apply(
+            {'params': params}, batch['tokens'], batch['extract'], None, batch['present']
+        )[0]
+
     return loop.on_mesh(logits, mesh, precision(model.backbone.config))

@@ -1,11 +1,14 @@
-"""Evaluates a pretrained model on tasks of lm-evaluation-harness, zero-shot or few-shot. Not in the paper.
+"""Evaluates a pretrained model on tasks of lm-evaluation-harness, zero-shot or few-shot. Not in the
+paper.
 
-    gpt1 lm_eval --init_from=runs/gpt1 --tasks=lambada_openai,hellaswag --limit=100 --out=results.json
+    gpt1 lm_eval --init_from=runs/gpt1 --tasks=lambada_openai,hellaswag --limit=100 \\
+        --out=results.json
     gpt1 lm_eval --init_from=runs/gpt1 --tasks=mine --include_path=my/tasks --samples=samples.jsonl
 
-The first command downloads the tasks' data sets from the Hugging Face Hub; tasks with local files, and
-HF_HUB_OFFLINE=1, download nothing. evaluation/lm_harness.py documents how texts become tokens.
+The first command downloads the tasks' data sets from the Hugging Face Hub; tasks with local files,
+and HF_HUB_OFFLINE=1, download nothing. evaluation/lm_harness.py documents how texts become tokens.
 """
+
 import importlib.util
 import json
 import logging
@@ -22,14 +25,26 @@ from gpt1_jax.weights import from_hub
 
 def _define_flags():
     cli.define_model_flags()
-    flags.DEFINE_list('tasks', None, 'comma-separated tasks, groups or tags of the harness', required=True)
+    flags.DEFINE_list(
+        'tasks', None, 'comma-separated tasks, groups or tags of the harness', required=True
+    )
     flags.DEFINE_string('include_path', None, 'a directory of YAML files with your own tasks')
-    flags.DEFINE_float('limit', None, 'number of items of each task; below 1 a fraction of them (default: all)')
-    flags.DEFINE_integer('num_fewshot', None, "examples before each item (default: the task's own number)",
-                         lower_bound=0)
-    flags.DEFINE_integer('batch_size', 8, 'sequences of n_ctx tokens per batch; more if shorter', lower_bound=1)
+    flags.DEFINE_float(
+        'limit', None, 'number of items of each task; below 1 a fraction of them (default: all)'
+    )
+    flags.DEFINE_integer(
+        'num_fewshot',
+        None,
+        "examples before each item (default: the task's own number)",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        'batch_size', 8, 'sequences of n_ctx tokens per batch; more if shorter', lower_bound=1
+    )
     flags.DEFINE_string('out', None, 'a file to write, JSON: the results')
-    flags.DEFINE_string('samples', None, 'a file to write, JSON lines: the requests and answers of each item')
+    flags.DEFINE_string(
+        'samples', None, 'a file to write, JSON lines: the requests and answers of each item'
+    )
 
 
 def main() -> None:
@@ -44,11 +59,20 @@ def main() -> None:
     from lm_eval.utils import setup_logging
 
     from gpt1_jax.evaluation import lm_harness
+
     setup_logging(logging.WARNING)
     include_path = storage.path(f.include_path) if f.include_path else None
-    found, answers = lm_harness.evaluate(from_hub.local_run(f.init_from), f.tasks, include_path, f.limit,
-                                         f.num_fewshot, f.batch_size, f.step)
-    print(lm_harness.table(found), flush=True)  # first: then it is not lost where nothing can be written
+    found, answers = lm_harness.evaluate(
+        from_hub.local_run(f.init_from),
+        f.tasks,
+        include_path,
+        f.limit,
+        f.num_fewshot,
+        f.batch_size,
+        f.step,
+    )
+    # First: then it is not lost where nothing can be written
+    print(lm_harness.table(found), flush=True)
     if out:
         storage.write(out, json.dumps(found, indent=1).encode() + b'\n', follow=True)
     if samples:

@@ -2,16 +2,21 @@
 
 The harness passes texts, which become tokens as follows:
 
-  no context             A line break: pretraining had no start token and joined documents with line breaks.
-  context, continuation  Encoded as one text; the tokens after the context's are scored. White space at the end of the
-                         context belongs to the continuation. A continuation that only completes the context's last
-                         word is encoded by itself.
-  more than n_ctx        The context is truncated from the left, with a notice. A rolling text is read in the harness's
-                         own windows: each token is scored once, and the last window is full.
-  a text to continue     Truncated from the left if max_gen_toks would not fit, to n_ctx / 2 tokens at least.
+  no context             A line break: pretraining had no start token and joined documents with line
+                         breaks.
+  context, continuation  Encoded as one text; the tokens after the context's are scored. White space
+                         at the end of the context belongs to the continuation. A continuation that
+                         only completes the context's last word is encoded by itself.
+  more than n_ctx        The context is truncated from the left, with a notice. A rolling text is
+                         read in the harness's own windows: each token is scored once, and the last
+                         window is full.
+  a text to continue     Truncated from the left if max_gen_toks would not fit, to n_ctx / 2 tokens
+                         at least.
   stop strings           As in text_generation.py. No token ends a text.
-  letter case            Lost: choices that differ only in case tie, and a generated answer is 'paris .', not 'Paris.'.
+  letter case            Lost: choices that differ only in case tie, and a generated answer is
+                         'paris .', not 'Paris.'.
 """
+
 import collections
 import copy
 import itertools
@@ -46,8 +51,9 @@ RESAMPLES = 1000  # for standard errors; the harness's default of 100,000 takes 
 class GPT1(LM):
     """A pretrained model with the interface that the harness calls.
 
-    batch_size: sequences of n_ctx tokens scored at once (more if shorter), and texts generated at once. It and the
-    order of the requests affect answers only through the rounding of float32 sums; equal requests tie.
+    batch_size: sequences of n_ctx tokens scored at once (more if shorter), and texts generated at
+    once. It and the order of the requests affect answers only through the rounding of float32 sums;
+    equal requests tie.
     """
 
     def __init__(self, model, params, mesh, tokenizer: Tokenizer, batch_size: int = 8) -> None:
@@ -60,7 +66,8 @@ class GPT1(LM):
         self.n_ctx = model.config.n_ctx
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
-        """[(log P in nats of the continuation after the context, whether greedy decoding would generate it)]."""
+        """[(log P in nats of the continuation after the context, whether greedy decoding would
+        generate it)]."""
         pairs = [pair(self.tokenizer, *request.args) for request in requests]
         cut = sum(len(context) + len(ids) > self.n_ctx + 1 for context, ids in pairs)
         _print_notice(cut, len(pairs), self.n_ctx)
@@ -75,18 +82,32 @@ class GPT1(LM):
     def _score(self, pairs):
         """[(sum of log P, greedy)] of each (context, ids), over all its windows."""
         sequences = [windows(context, ids, self.n_ctx) for context, ids in pairs]
-        logs, best = log_probs.last_tokens(self.model, self.params, self.mesh, list(itertools.chain(*sequences)),
-                                           self.batch_size * self.n_ctx, tqdm)
+        logs, best = log_probs.last_tokens(
+            self.model,
+            self.params,
+            self.mesh,
+            list(itertools.chain(*sequences)),
+            self.batch_size * self.n_ctx,
+            tqdm,
+        )
         ends = np.cumsum([len(of_pair) for of_pair in sequences])[:-1]
-        return [(float(nats.sum()), bool(greedy.all()))
-                for nats, greedy in zip(np.split(logs, ends), np.split(best, ends))]
+        return [
+            (float(nats.sum()), bool(greedy.all()))
+            for nats, greedy in zip(np.split(logs, ends), np.split(best, ends))
+        ]
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
-        """[the text after each context]. A context that is requested several times gets as many samples."""
-        asked = [(json.dumps(arguments, sort_keys=True), context)
-                 for context, arguments in (request.args for request in requests)]
+        """[the text after each context]. A context that is requested several times gets as many
+        samples."""
+        asked = [
+            (json.dumps(arguments, sort_keys=True), context)
+            for context, arguments in (request.args for request in requests)
+        ]
         times = collections.Counter(asked)
-        ids = {context: self.tokenizer.encode(context) or [self.tokenizer.newline_id] for _, context in times}
+        ids = {
+            context: self.tokenizer.encode(context) or [self.tokenizer.newline_id]
+            for _, context in times
+        }
         order = sorted(times, key=lambda one: (one[0], len(ids[one[1]])))
         size = max(1, self.batch_size // max(times.values(), default=1))
         texts = collections.defaultdict(list)
@@ -99,8 +120,16 @@ class GPT1(LM):
                 batch = [one for one in batch for _ in range(times[one])]
                 prompts = [ids[context] for _, context in batch]
                 cut += sum(len(prompt) > room for prompt in prompts)
-                found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer,
-                                                 [prompt[-room:] for prompt in prompts], tokens, how, stop)
+                found = text_generation.generate(
+                    self.model,
+                    self.params,
+                    self.mesh,
+                    self.tokenizer,
+                    [prompt[-room:] for prompt in prompts],
+                    tokens,
+                    how,
+                    stop,
+                )
                 for one, continuation in zip(batch, found):
                     texts[one].append(continuation.text)
                 bar.update(len(batch))
@@ -110,7 +139,8 @@ class GPT1(LM):
 
 
 def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[int], list[int]]:
-    """(ids of a context, never empty, ids of the continuation to score). UserError if the latter has no tokens."""
+    """(ids of a context, never empty, ids of the continuation to score). UserError if the latter
+    has no tokens."""
     whole = tokenizer.encode(context + continuation)
     end = zero_shot_heuristics.end_of_prefix(whole, context, tokenizer)
     before = whole[:end]
@@ -119,21 +149,26 @@ def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[in
         before = tokenizer.encode(context)
         after = tokenizer.encode(continuation)
     if not after:
-        raise UserError(f'nothing to score: {shown(continuation)} after {shown(context[-100:])} has no token')
+        raise UserError(
+            f'nothing to score: {shown(continuation)} after {shown(context[-100:])} has no token'
+        )
     return before or [tokenizer.newline_id], after
 
 
 def windows(context: list[int], ids: list[int], n_ctx: int) -> list[tuple[list[int], int]]:
-    """[(ids, n)] for log_probs.last_tokens: one window with as much of the context as fits, or, if the ids alone are
-    too many, the harness's rolling windows."""
+    """[(ids, n)] for log_probs.last_tokens: one window with as much of the context as fits, or, if
+    the ids alone are too many, the harness's rolling windows."""
     if 0 < len(ids) <= n_ctx:
-        return [((context + ids)[-n_ctx - 1:], len(ids))]
-    rolling = map(utils.make_disjoint_window, utils.get_rolling_token_windows(ids, context[-1], n_ctx, 1))
+        return [((context + ids)[-n_ctx - 1 :], len(ids))]
+    rolling = map(
+        utils.make_disjoint_window, utils.get_rolling_token_windows(ids, context[-1], n_ctx, 1)
+    )
     return [(before + scored, len(scored)) for before, scored in rolling]
 
 
 def options(arguments: dict[str, Any], n_ctx: int) -> tuple[int, Sampling, list[str]]:
-    """(maximum number of tokens, Sampling, stop strings) of generation_kwargs. UserError for unsupported ones."""
+    """(maximum number of tokens, Sampling, stop strings) of generation_kwargs. UserError for
+    unsupported ones."""
     rest = normalize_gen_kwargs(arguments, n_ctx // 2)
     tokens = rest.pop('max_gen_toks')
     stop = rest.pop('until')
@@ -142,21 +177,31 @@ def options(arguments: dict[str, Any], n_ctx: int) -> tuple[int, Sampling, list[
         temperature = 0.0
     how = Sampling(temperature, rest.pop('top_k', 0), rest.pop('top_p', 1.0))
     if rest.pop('num_beams', 1) != 1 or rest:
-        raise UserError(f'generation_kwargs {shown(arguments)}: supported are until, max_gen_toks, do_sample, '
-                        'temperature, top_k and top_p')
+        raise UserError(
+            f'generation_kwargs {shown(arguments)}: supported are until, '
+            'max_gen_toks, do_sample, '
+            'temperature, top_k and top_p'
+        )
     return tokens, how, [text for text in stop if text]
 
 
-def evaluate(init_from: storage.Path, tasks: Sequence[str], include_path: storage.Path | None = None,
-             limit: float | None = None, num_fewshot: int | None = None, batch_size: int = 8,
-             step: int | None = None) -> tuple[dict, list[dict]]:
+def evaluate(
+    init_from: storage.Path,
+    tasks: Sequence[str],
+    include_path: storage.Path | None = None,
+    limit: float | None = None,
+    num_fewshot: int | None = None,
+    batch_size: int = 8,
+    step: int | None = None,
+) -> tuple[dict, list[dict]]:
     """The harness's results of a pretrained run on tasks: (results, samples), as JSON values.
 
-    tasks:   names of tasks, groups or tags. include_path: a directory of YAML files with further tasks.
-    limit:   the number of items of each task; below 1 a fraction of them. num_fewshot: replaces the tasks' own number,
-             unless that is 0.
-    results: the harness's, with the run, the step, the digest of its parameters and all versions. samples: a dict per
-             item, with its requests and the model's answers.
+    tasks:   names of tasks, groups or tags. include_path: a directory of YAML files with further
+             tasks.
+    limit:   the number of items of each task; below 1 a fraction of them. num_fewshot: replaces the
+             tasks' own number, unless that is 0.
+    results: the harness's, with the run, the step, the digest of its parameters and all versions.
+             samples: a dict per item, with its requests and the model's answers.
     UserError for a mistake in any of these, or a task that cannot be loaded.
     """
     if limit is not None and not limit > 0:
@@ -168,22 +213,38 @@ def evaluate(init_from: storage.Path, tasks: Sequence[str], include_path: storag
     loaded = load_tasks(tasks, include_path, num_fewshot)
     for name, task in loaded['tasks'].items():
         if task.OUTPUT_TYPE == 'generate_until':  # fail before scoring the other tasks
-            options(copy.deepcopy(task.get_config('generation_kwargs') or {}), run.config['model']['n_ctx'])
+            options(
+                copy.deepcopy(task.get_config('generation_kwargs') or {}),
+                run.config['model']['n_ctx'],
+            )
     model, params = load.pretrained(run, step, mesh)
-    os.environ['DISABLE_MULTIPROC'] = '1'  # the bootstrap would fork, which is unsafe with JAX's threads
-    found = evaluator.evaluate(GPT1(model, params, mesh, tokenizer, batch_size), loaded, limit=limit,
-                               bootstrap_iters=RESAMPLES)
+    # The bootstrap would fork, which is unsafe with JAX's threads
+    os.environ['DISABLE_MULTIPROC'] = '1'
+    found = evaluator.evaluate(
+        GPT1(model, params, mesh, tokenizer, batch_size),
+        loaded,
+        limit=limit,
+        bootstrap_iters=RESAMPLES,
+    )
     versions = provenance.versions()
     versions['versions']['lm_eval'] = lm_eval.__version__
-    found |= {'run': str(run.path), 'step': step, 'limit': limit, 'digest': run.digest(step), 'provenance': versions}
+    found |= {
+        'run': str(run.path),
+        'step': step,
+        'limit': limit,
+        'digest': run.digest(step),
+        'provenance': versions,
+    }
     found = json.loads(json.dumps(found, default=utils.handle_non_serializable))
     samples = found.pop('samples')
     return found, [{'task': task} | sample for task in samples for sample in samples[task]]
 
 
-def load_tasks(names: Sequence[str], include_path: storage.Path | None = None, num_fewshot: int | None = None) -> dict:
-    """The harness's tasks of these names, with their data sets. UserError for a task that is unknown or cannot be
-    loaded."""
+def load_tasks(
+    names: Sequence[str], include_path: storage.Path | None = None, num_fewshot: int | None = None
+) -> dict:
+    """The harness's tasks of these names, with their data sets. UserError for a task that is
+    unknown or cannot be loaded."""
     if include_path is not None and not include_path.is_dir():
         raise UserError(f'{include_path}: not a directory of tasks')
     further = None if include_path is None else str(include_path)
@@ -192,8 +253,11 @@ def load_tasks(names: Sequence[str], include_path: storage.Path | None = None, n
         manager = TaskManager(include_path=further)  # half a minute: it reads 14,000 files
     unknown = [shown(name) for name in names if name not in manager.all_tasks]
     if unknown or not names:
-        raise UserError(f'unknown task {", ".join(unknown) or "(none given)"}: "python -m lm_eval ls tasks" lists the '
-                        "harness's tasks; those of --include_path need a readable YAML file")
+        raise UserError(
+            f'unknown task {", ".join(unknown) or "(none given)"}: "python -m lm_eval '
+            'ls tasks" lists the '
+            "harness's tasks; those of --include_path need a readable YAML file"
+        )
     # Otherwise reading any data set, even from local files, reports to a server.
     datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False
     random.seed(0)  # like the harness's own command, for tasks that draw at random
@@ -201,10 +265,14 @@ def load_tasks(names: Sequence[str], include_path: storage.Path | None = None, n
     try:
         loaded = manager.load(list(names))
     except Exception as error:  # a YAML file and a data set's loader may raise anything
-        raise UserError(f'{", ".join(names)}: cannot be loaded ({type(error).__name__}: {error})') from None
+        raise UserError(
+            f'{", ".join(names)}: cannot be loaded ({type(error).__name__}: {error})'
+        ) from None
     for name, task in loaded['tasks'].items():
         if getattr(task, 'UNSAFE_CODE', False) or getattr(task, 'MULTIMODAL', False):
-            raise UserError(f'{name}: tasks that run generated code, or contain images, are not supported')
+            raise UserError(
+                f'{name}: tasks that run generated code, or contain images, are not supported'
+            )
         if task.get_config('num_fewshot') != 0 and num_fewshot is not None:
             task.set_config('num_fewshot', num_fewshot)
         elif task.get_config('num_fewshot') is None:
@@ -215,10 +283,17 @@ def load_tasks(names: Sequence[str], include_path: storage.Path | None = None, n
 
 def table(found: dict) -> str:
     """The results as the harness prints them."""
-    return '\n'.join(utils.make_table(found, column) for column in ('results', 'groups') if found.get(column))
+    return '\n'.join(
+        utils.make_table(found, column) for column in ('results', 'groups') if found.get(column)
+    )
 
 
 def _print_notice(cut, n, n_ctx):
     if cut:
-        print(f'notice: {cut:,} of {n:,} requests exceed the context of {n_ctx:,} tokens: their contexts are truncated '
-              'from the left', file=sys.stderr, flush=True)
+        print(
+            f'notice: {cut:,} of {n:,} requests exceed the context of {n_ctx:,} tokens: their '
+            'contexts are truncated '
+            'from the left',
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,4 +1,6 @@
-"""Loads the model and the parameters of a run at one saved step, placed on the devices of a mesh."""
+"""Loads the model and the parameters of a run at one saved step, placed on the devices of a
+mesh."""
+
 from typing import Any, NamedTuple
 
 import jax
@@ -18,21 +20,35 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 
 # Fields of a fine-tuned run's config.json that evaluation reads.
-REQUIRED = {name: finetune.RULES[name] for name in (
-    'seed', 'task', 'data.dir', 'data.n_ctx', 'data.train_rows', 'data.eval_rows', 'data.skip_bad',
-    'classifier_dropout', 'batch.eval_size', 'results')}
+REQUIRED = {
+    name: finetune.RULES[name]
+    for name in (
+        'seed',
+        'task',
+        'data.dir',
+        'data.n_ctx',
+        'data.train_rows',
+        'data.eval_rows',
+        'data.skip_bad',
+        'classifier_dropout',
+        'batch.eval_size',
+        'results',
+    )
+}
 REQUIRED['lengths'] = lambda x: x and rules.several(rules.whole(1))[0](x), 'a list of lengths'
 
 
 class FineTuned(NamedTuple):
     """A fine-tuned run in memory, ready for `fine_tuned.predict`."""
+
     task: Task
     tokenizer: Tokenizer
     model: heads.TaskModel
     params: Any
     mesh: jax.sharding.Mesh
     n_ctx: int  # the maximum length of a sequence in tokens
-    sizes: batches.Sizes  # of any rows, as are batch_sizes, so that calls reuse the compiled programs
+    # Of any rows, as are batch_sizes, so that calls reuse the compiled programs
+    sizes: batches.Sizes
     batch_sizes: tuple[int, ...]  # numbers of rows that a batch is padded to, ascending
 
 
@@ -40,15 +56,20 @@ def open_pretrained(path: storage.Path) -> workdir.Run:
     """The pretrained run in a directory. UserError if it holds none, or a fine-tuned one."""
     run = workdir.load(path)
     if run.config['kind'] != 'pretrain':
-        raise UserError(f'{path}: is a fine-tuned run; scoring and generating text need a pretrained one')
+        raise UserError(
+            f'{path}: is a fine-tuned run; scoring and generating text need a pretrained one'
+        )
     return run
 
 
-def pretrained(run: workdir.Run, step: int, mesh: jax.sharding.Mesh, float32: bool = False) -> tuple[Any, Any]:
-    """(backbone, params) of a pretrained run at a saved step. float32: compute in float32 whatever the run's dtype.
+def pretrained(
+    run: workdir.Run, step: int, mesh: jax.sharding.Mesh, float32: bool = False
+) -> tuple[Any, Any]:
+    """(backbone, params) of a pretrained run at a saved step. float32: compute in float32 whatever
+    the run's dtype.
 
-    Layers are unrolled as this device's default has it, not as in training: with unrolled layers, decoding with a KV
-    cache is three times slower on a CPU.
+    Layers are unrolled as this device's default has it, not as in training: with unrolled layers,
+    decoding with a KV cache is three times slower on a CPU.
     """
     exact = {'dtype': 'float32', 'precision': 'highest'} if float32 else {}
     model = backbone(run.config['model'] | {'unroll': 0} | exact)
@@ -59,7 +80,8 @@ def pretrained(run: workdir.Run, step: int, mesh: jax.sharding.Mesh, float32: bo
 
 
 def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
-    """A fine-tuned run at a saved step, by default the best on dev. UserError for another run, or without that step."""
+    """A fine-tuned run at a saved step, by default the best on dev. UserError for another run, or
+    without that step."""
     config = fine_tuned_config(run)
     task = tasks.of(config)
     mesh = sharding.make_mesh()
@@ -68,18 +90,29 @@ def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
     model = heads.task_model(task, config['model'], config['classifier_dropout'])
     self_check.check(model.backbone.config)
     shapes = jax.eval_shape(lambda: heads.init_params(model, sequences, 0))
-    params = checkpoint.restore_params(run.checkpoints, run.step(step), sharding.abstract(shapes, mesh))
+    params = checkpoint.restore_params(
+        run.checkpoints, run.step(step), sharding.abstract(shapes, mesh)
+    )
     lengths = sorted(config['lengths'])  # of training; rows may be longer
     while lengths[-1] < n_ctx:
         lengths.append(padding.padded(lengths[-1] + 1, n_ctx))
     sizes = batches.Sizes(tuple(lengths), sequences, max(1, len(task.labels)))
     eval_size = config['batch']['eval_size']
-    return FineTuned(task, run.tokenizer(), model, params, mesh, n_ctx, sizes,
-                     batch_sizes=tuple(sorted({1, min(8, eval_size), eval_size})))
+    return FineTuned(
+        task,
+        run.tokenizer(),
+        model,
+        params,
+        mesh,
+        n_ctx,
+        sizes,
+        batch_sizes=tuple(sorted({1, min(8, eval_size), eval_size})),
+    )
 
 
 def fine_tuned_config(run: workdir.Run) -> dict:
-    """The config of a fine-tuned run. UserError for a pretrained run, or a field that is missing or invalid."""
+    """The config of a fine-tuned run. UserError for a pretrained run, or a field that is missing or
+    invalid."""
     if run.config['kind'] != 'finetune':
         raise UserError(f'{run.path}: not a fine-tuned run')
     try:

@@ -1,8 +1,10 @@
 """Section 5, Zero-shot Behaviors: log-probabilities of given tokens under a pretrained model.
 
-Sequences with a common prefix, such as the answers to a question, share one forward pass over it (a KV cache). Logits
-are computed only at scored positions. Sequences of similar length are batched together (padding.py).
+Sequences with a common prefix, such as the answers to a question, share one forward pass over it (a
+KV cache). Logits are computed only at scored positions. Sequences of similar length are batched
+together (padding.py).
 """
+
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,14 +21,21 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
 
-def last_tokens(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[list[int], int]],
-                tokens_per_batch: int = 4096, progress: Callable = iter) -> tuple[np.ndarray, np.ndarray]:
-    """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence, and whether greedy
-    decoding would produce them.
+def last_tokens(
+    model: Any,
+    params: Any,
+    mesh: Mesh,
+    sequences: Sequence[tuple[list[int], int]],
+    tokens_per_batch: int = 4096,
+    progress: Callable = iter,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence,
+    and whether greedy decoding would produce them.
 
-    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order; the last id is only a target. The softmax
-    is over the vocabulary, without special tokens and positions. Equal sequences are scored once and tie exactly: in
-    batches of different shapes their sums would differ by rounding. progress: wraps the list of batches, such as tqdm.
+    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order; the last id is only a
+    target. The softmax is over the vocabulary, without special tokens and positions. Equal
+    sequences are scored once and tie exactly: in batches of different shapes their sums would
+    differ by rounding. progress: wraps the list of batches, such as tqdm.
     """
     sequences, places = distinct(sequences)
     sums = np.zeros(len(sequences))
@@ -44,7 +53,8 @@ def last_tokens(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[l
 
 
 def _arrays(sequences, G: int, shape: Shape, batch: Sequence[Group]) -> tuple[np.ndarray, ...]:
-    """The arguments of `of_groups` after params: the groups of a batch, padded with zeros to G groups of this Shape."""
+    """The arguments of `of_groups` after params: the groups of a batch, padded with zeros to G
+    groups of this Shape."""
     K, P, S, T = shape
     prefixes = np.zeros((G, P), np.int32)
     known = np.zeros(G, np.int32)
@@ -55,20 +65,28 @@ def _arrays(sequences, G: int, shape: Shape, batch: Sequence[Group]) -> tuple[np
         known[g] = group.shared
         for k, i in enumerate(group.members):
             ids, n = sequences[i]
-            rest = ids[group.shared:-1]
-            prefixes[g, :group.shared] = ids[:group.shared]
-            rests[g, k, :len(rest)] = rest
+            rest = ids[group.shared : -1]
+            prefixes[g, : group.shared] = ids[: group.shared]
+            rests[g, k, : len(rest)] = rest
             first[g, k] = len(rest) - n
             targets[g, k, :n] = ids[-n:]
     return prefixes, known, rests, first, targets
 
 
-def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int | None = None,
-             tokens_per_batch: int = 4096) -> np.ndarray:
-    """float64[n - 1]: the log-probability, in nats, of each token of a text after the first. ids: int[n], n >= 2.
+def by_token(
+    model: Any,
+    params: Any,
+    mesh: Mesh,
+    ids: np.ndarray,
+    stride: int | None = None,
+    tokens_per_batch: int = 4096,
+) -> np.ndarray:
+    """float64[n - 1]: the log-probability, in nats, of each token of a text after the first. ids:
+    int[n], n >= 2.
 
-    A window of n_ctx tokens starts every `stride` tokens, by default every n_ctx. The first window scores all of its
-    targets, later ones the last `stride`, which have at least n_ctx - stride + 1 tokens of context.
+    A window of n_ctx tokens starts every `stride` tokens, by default every n_ctx. The first window
+    scores all of its targets, later ones the last `stride`, which have at least n_ctx - stride + 1
+    tokens of context.
     """
     n_ctx = model.config.n_ctx
     stride = stride or n_ctx
@@ -77,30 +95,33 @@ def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int |
     size = padding.batch_size(tokens_per_batch, length, mesh)
     starts = np.arange(1 + -(-max(0, last - n_ctx) // stride)) * stride
     padded = np.zeros(starts[-1] + length + 1, np.int32)
-    padded[:len(ids)] = ids
+    padded[: len(ids)] = ids
     windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1)[starts]
 
     def score(rows):  # each a group of one sequence, without a prefix
         nothing = np.zeros(size, np.int32)
-        logs, _ = of_groups(model, mesh)(params, rows[:, :0], nothing, rows[:, None, :-1], nothing[:, None],
-                                         rows[:, None, 1:])
+        logs, _ = of_groups(model, mesh)(
+            params, rows[:, :0], nothing, rows[:, None, :-1], nothing[:, None], rows[:, None, 1:]
+        )
         return logs[:, 0]
+
     logs = padding.in_batches(score, size, windows)
     found = np.zeros(last)
     for row, start in zip(logs, starts):
         end = min(n_ctx, last - start)
         new = n_ctx - stride if start else 0  # earlier targets belong to the previous window
-        found[start + new:start + end] = row[new:end]
+        found[start + new : start + end] = row[new:end]
     return found
 
 
 @functools.lru_cache
 def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """(params, prefixes int[G, P], known int[G], rests int[G, K, S], first int[G, K], targets int[G, K, T])
-    -> (float32[G, K, T], bool[G, K, T]): log P of each target, and whether no token is more probable.
+    """(params, prefixes int[G, P], known int[G], rests int[G, K, S], first int[G, K], targets
+    int[G, K, T]) -> (float32[G, K, T], bool[G, K, T]): log P of each target, and whether no token
+    is more probable.
 
-    Sequence k of group g is prefixes[g, :known[g]] followed by rests[g, k]; rests[g, k, first[g, k]] precedes its first
-    target.
+    Sequence k of group g is prefixes[g, :known[g]] followed by rests[g, k]; rests[g, k, first[g,
+    k]] precedes its first target.
     """
     rows = sharding.batch_sharding(mesh)
 
@@ -111,23 +132,31 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
         T = targets.shape[2]
         rests = rests.reshape(G * K, S)
         if P:
-            # One pass over each prefix; then its cache is copied for each of the group's K sequences.
+            # One pass over each prefix; then its cache is copied for each of the group's K
+            # sequences.
             cache = {'cache': model.empty_cache(G, P + S)}
-            _, cache = model.apply({'params': params, **cache}, prefixes, None, known, mutable='cache')
+            _, cache = model.apply(
+                {'params': params, **cache}, prefixes, None, known, mutable='cache'
+            )
             cache = jax.tree.map(lambda x: jnp.repeat(x, K, axis=1), cache)
             (hidden, table), _ = model.apply({'params': params, **cache}, rests, mutable='cache')
         else:
             hidden, table = model.apply({'params': params}, rests)
         scored = first.reshape(G * K, 1, 1) + jnp.arange(T)[None, :, None]
-        hidden = jnp.take_along_axis(hidden, scored, axis=1, mode='clip')  # indices out of range are padding
+        # Indices out of range are padding
+        hidden = jnp.take_along_axis(hidden, scored, axis=1, mode='clip')
         logits = jnp.einsum('btd,vd->btv', hidden, table.tokens, preferred_element_type=jnp.float32)
         label = jnp.take_along_axis(logits, targets.reshape(G * K, T, 1), axis=-1)[..., 0]
-        logs, best = label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
+        logs = label - jax.nn.logsumexp(logits, axis=-1)
+        best = label >= jnp.max(logits, axis=-1)
         return logs.reshape(G, K, T), best.reshape(G, K, T)
+
     return loop.on_mesh(of_groups, mesh, precision(model.config))
 
 
-def distinct(sequences: Sequence[tuple[list[int], int]]) -> tuple[list[tuple[list[int], int]], list[int]]:
+def distinct(
+    sequences: Sequence[tuple[list[int], int]],
+) -> tuple[list[tuple[list[int], int]], list[int]]:
     """(the distinct sequences, the index of each sequence among them)."""
     found: dict[tuple[tuple[int, ...], int], int] = {}
     places = [found.setdefault((tuple(ids), n), len(found)) for ids, n in sequences]

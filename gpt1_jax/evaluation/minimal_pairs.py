@@ -1,9 +1,12 @@
-"""BLiMP's accuracies from the log-probabilities of minimal pairs, with bootstrap intervals. Not in the paper.
+"""BLiMP's accuracies from the log-probabilities of minimal pairs, with bootstrap intervals. Not in
+the paper.
 
-A pair is right if its good sentence has the higher log-probability; a tie counts half. Accuracies are computed per set;
-a phenomenon's is the mean of its sets, the overall one the mean of all sets. Published figures differ in conventions,
-each worth a point or two, so each convention is a metric (see `report`).
+A pair is right if its good sentence has the higher log-probability; a tie counts half. Accuracies
+are computed per set; a phenomenon's is the mean of its sets, the overall one the mean of all sets.
+Published figures differ in conventions, each worth a point or two, so each convention is a metric
+(see `report`).
 """
+
 import collections
 import zlib
 from collections.abc import Callable, Collection, Sequence
@@ -17,46 +20,71 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.metrics.bootstrap import Estimate, interval, mean, resampled
 
 
-def report(task: Task, split: str, pairs: Sequence[Any], scores: np.ndarray, score: Callable,
-           chosen: Collection[str]) -> list[dict]:
+def report(
+    task: Task,
+    split: str,
+    pairs: Sequence[Any],
+    scores: np.ndarray,
+    score: Callable,
+    chosen: Collection[str],
+) -> list[dict]:
     """The rows of results.jsonl for a checkpoint, over all pairs, each phenomenon and each set.
 
-    pairs: zero_shot_heuristics.Row, with ids PHENOMENON/SET/PAIR. scores: float[pairs, 2], the good sentence first.
-    score: as in zero_shot_heuristics.answer_scores, for first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
+    pairs: zero_shot_heuristics.Row, with ids PHENOMENON/SET/PAIR. scores: float[pairs, 2], the good
+    sentence first.
+    score: as in zero_shot_heuristics.answer_scores, for first tokens. chosen: 'SET/PAIR' of the
+    filtered pairs, if any.
     """
     ids = [pair.id for pair in pairs]
     half = outcomes(scores)
     sets = set_means(ids, half)
-    first_tokens = score([(tokens[:len(tokens) - n + 1], 1) for pair in pairs for tokens, n in pair.sequences])
+    first_tokens = score(
+        [(tokens[: len(tokens) - n + 1], 1) for pair in pairs for tokens, n in pair.sequences]
+    )
     overall = {
         'accuracy': sets,
         'accuracy_ties_wrong': set_means(ids, np.floor(half)),  # as in the BLiMP paper
-        'accuracy_ties_right': set_means(ids, np.ceil(half)),   # as in lm-evaluation-harness
-        'accuracy_phenomena': phenomena(sets),                  # their mean, not that of the sets
+        'accuracy_ties_right': set_means(ids, np.ceil(half)),  # as in lm-evaluation-harness
+        'accuracy_phenomena': phenomena(sets),  # their mean, not that of the sets
         # A sentence's first token, after the line break, is only context.
-        'accuracy_first_unscored': set_means(ids, outcomes(scores - first_tokens.reshape(-1, 2)))}
+        'accuracy_first_unscored': set_means(ids, outcomes(scores - first_tokens.reshape(-1, 2))),
+    }
     if chosen:  # the pairs of an index file, such as BabyLM's
         kept = filtered(ids, chosen)
         overall['accuracy_filtered'] = set_means([ids[i] for i in kept], half[kept])
     found: list[tuple[str | None, str, Estimate]]
     found = [(None, metric, mean(estimates.values())) for metric, estimates in overall.items()]
-    found += [(group, 'accuracy', estimate) for group, estimate in {**phenomena(sets), **sets}.items()]
+    found += [
+        (group, 'accuracy', estimate) for group, estimate in {**phenomena(sets), **sets}.items()
+    ]
     rows = []
     for group, metric, estimate in found:
         low, high = interval(estimate.draws)
-        rows.append({'task': task.name, 'split': split, 'group': group, 'n': estimate.n, 'metric': metric,
-                     'value': estimate.value, 'low': low, 'high': high})
+        rows.append(
+            {
+                'task': task.name,
+                'split': split,
+                'group': group,
+                'n': estimate.n,
+                'metric': metric,
+                'value': estimate.value,
+                'low': low,
+                'high': high,
+            }
+        )
     rows[0]['ties'] = int((half == 0.5).sum())
     return rows
 
 
 def outcomes(scores: np.ndarray) -> np.ndarray:
-    """float[pairs] of float[pairs, 2], the good sentence first: 1 if its score is higher, 0.5 for a tie, else 0."""
+    """float[pairs] of float[pairs, 2], the good sentence first: 1 if its score is higher, 0.5 for a
+    tie, else 0."""
     return (1 + np.sign(scores[:, 0] - scores[:, 1])) / 2
 
 
 def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Estimate]:
-    """{'PHENOMENON/SET': Estimate}, by name. values: float[pairs], outcomes or differences of two models' outcomes."""
+    """{'PHENOMENON/SET': Estimate}, by name. values: float[pairs], outcomes or differences of two
+    models' outcomes."""
     by_set: dict[str, list] = collections.defaultdict(list)
     for name, value in zip(ids, values, strict=True):
         by_set[name.rpartition('/')[0]].append((value, 1))

@@ -1,7 +1,9 @@
-"""Padded lengths and batches for scoring: which sequences share a prefix, and which are padded to the same shape.
+"""Padded lengths and batches for scoring: which sequences share a prefix, and which are padded to
+the same shape.
 
 Each shape is a program to compile, so there should be few shapes, with little padding.
 """
+
 import bisect
 import itertools
 import os
@@ -13,12 +15,13 @@ import numpy as np
 
 from gpt1_jax.data.batches import cheapest_cuts
 
-MAX_GROUP = 8    # sequences that share one prefix; each has a copy of its KV cache
+MAX_GROUP = 8  # sequences that share one prefix; each has a copy of its KV cache
 MAX_BUCKETS = 4  # shapes that the groups of the same number of sequences are padded to
 
 
 class Shape(NamedTuple):
     """The sizes that a group is padded to."""
+
     K: int  # sequences
     P: int  # tokens of the common prefix, read once; 0 for none
     S: int  # tokens per sequence after the prefix
@@ -32,8 +35,9 @@ class Shape(NamedTuple):
 
 class Group(NamedTuple):
     """Sequences that share one forward pass over their common prefix."""
+
     shape: Shape
-    shared: int         # length of the common prefix, without padding
+    shared: int  # length of the common prefix, without padding
     members: list[int]  # indices of the sequences
 
 
@@ -42,8 +46,8 @@ def padded(length: int, n_ctx: int, least: int = 16) -> int:
 
     least: the smallest of these lengths, a power of two up to 16.
     """
-    # Powers of two up to 64, then growing by a half, rounded to a multiple of 16: few lengths, and less than half of a
-    # sequence is padding, above 64 tokens less than a third.
+    # Powers of two up to 64, then growing by a half, rounded to a multiple of 16: few lengths, and
+    # less than half of a sequence is padding, above 64 tokens less than a third.
     size = least
     while size < min(length, n_ctx):
         size = size * 2 if size < 64 else size + size // 2 // 16 * 16
@@ -51,7 +55,8 @@ def padded(length: int, n_ctx: int, least: int = 16) -> int:
 
 
 def batch_size(tokens_per_batch: int, length: int, mesh: jax.sharding.Mesh) -> int:
-    """How many sequences of this length to compute at once: at least one, rounded up to a multiple of the devices."""
+    """How many sequences of this length to compute at once: at least one, rounded up to a multiple
+    of the devices."""
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     rows = max(1, tokens_per_batch // length)
     return -(-rows // devices) * devices
@@ -61,39 +66,47 @@ def in_batches(compute: Callable[..., Any], size: int, *arrays: np.ndarray) -> n
     """compute(*arrays) in batches of `size` rows, the last of which is filled up with zeros."""
     found = []
     for first in range(0, len(arrays[0]), size):
-        parts = [array[first:first + size] for array in arrays]
+        parts = [array[first : first + size] for array in arrays]
         missing = size - len(parts[0])
         filled = [np.pad(part, ((0, missing), *[(0, 0)] * (part.ndim - 1))) for part in parts]
-        found.append(np.asarray(compute(*filled))[:size - missing])
+        found.append(np.asarray(compute(*filled))[: size - missing])
     return np.concatenate(found)
 
 
 def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Group]:
-    """Partition sequences (ids, n), whose last n ids are scored, into Groups such that few tokens are read in all."""
+    """Partition sequences (ids, n), whose last n ids are scored, into Groups such that few tokens
+    are read in all."""
     order = sorted(range(len(sequences)), key=lambda i: sequences[i][0])
     common = [0]  # common[i]: length of the common prefix of sequences order[i - 1] and order[i]
     for i, j in itertools.pairwise(order):
         common.append(len(os.path.commonprefix([sequences[i][0], sequences[j][0]])))
 
-    # Sorted by their tokens, sequences with a common prefix are neighbours. Dynamic programming over the prefixes of
-    # this order cuts it into groups of at most MAX_GROUP neighbours with the fewest tokens read, padding included:
+    # Sorted by their tokens, sequences with a common prefix are neighbours. Dynamic programming
+    # over the prefixes of this order cuts it into groups of at most MAX_GROUP neighbours with the
+    # fewest tokens read, padding included:
     #     cost[0] = 0,   cost[end] = min over start of cost[start] + tokens(order[start:end])
-    # A group grows to the left by one sequence in constant time, so this takes O(len(sequences) * MAX_GROUP).
+    # A group grows to the left by one sequence in constant time, so this takes O(len(sequences) *
+    # MAX_GROUP).
     best: list[tuple[int, Any]] = [(0, None)]  # best[end]: (cost[end], the last Group)
     for end in range(1, len(order) + 1):
         options = []
-        shared, longest, scored = n_ctx, 0, 0
+        shared = n_ctx
+        longest = 0
+        scored = 0
         for start in range(end - 1, max(end - MAX_GROUP, 0) - 1, -1):
             ids, n = sequences[order[start]]
-            # Every sequence reads the token before its first scored one itself, which predicts that one.
+            # Every sequence reads the token before its first scored one itself, which predicts that
+            # one.
             shared = min(shared, len(ids) - 1 - n)
             longest = max(longest, len(ids) - 1)
             scored = max(scored, n)
             prefix = shared if start < end - 1 else 0  # a single sequence shares nothing
-            shape = Shape(K=power_of_two(end - start),
-                          P=padded(prefix, n_ctx, 1) if prefix else 0,
-                          S=padded(longest - prefix, n_ctx, 1),
-                          T=padded(scored, n_ctx, 1))
+            shape = Shape(
+                K=power_of_two(end - start),
+                P=padded(prefix, n_ctx, 1) if prefix else 0,
+                S=padded(longest - prefix, n_ctx, 1),
+                T=padded(scored, n_ctx, 1),
+            )
             options.append((best[start][0] + shape.tokens, Group(shape, prefix, order[start:end])))
             shared = min(shared, common[start])  # with order[start - 1], which would join next
             if shared == 0:
@@ -109,12 +122,15 @@ def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Grou
     return groups
 
 
-def batches(groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.Mesh,
-            ) -> Iterator[tuple[int, Shape, list[Group]]]:
-    """Yield (G, Shape, groups) of each batch: its groups are padded to this Shape, and their number to G.
+def batches(
+    groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.Mesh
+) -> Iterator[tuple[int, Shape, list[Group]]]:
+    """Yield (G, Shape, groups) of each batch: its groups are padded to this Shape, and their number
+    to G.
 
-    Compiling a (G, Shape) mostly takes longer than the padding it saves: groups of the same number of sequences have at
-    most MAX_BUCKETS shapes, and no more than they fill batches. G is that of a full batch, or a power of two.
+    Compiling a (G, Shape) mostly takes longer than the padding it saves: groups of the same number
+    of sequences have at most MAX_BUCKETS shapes, and no more than they fill batches. G is that of a
+    full batch, or a power of two.
     """
     for K in sorted({group.shape.K for group in groups}):
         same = [group for group in groups if group.shape.K == K]
@@ -122,20 +138,29 @@ def batches(groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.M
         for shape, bucket in buckets(same, min(MAX_BUCKETS, max(1, full_batches))):
             most = batch_size(tokens_per_batch, shape.tokens, mesh)
             for first in range(0, len(bucket), most):
-                batch = bucket[first:first + most]
+                batch = bucket[first : first + most]
                 yield batch_size(min(most, power_of_two(len(batch))), 1, mesh), shape, batch
 
 
 def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
-    """Partition groups of the same number of sequences into at most n buckets, each padded to its Shape, the largest of
-    each size, such that few tokens are read."""
+    """Partition groups of the same number of sequences into at most n buckets, each padded to its
+    Shape, the largest of each size, such that few tokens are read."""
     groups = sorted(groups)
     shapes = sorted({group.shape for group in groups})  # a bucket is a run of these
-    below = np.array([0, *(bisect.bisect_right(groups, shape, key=lambda group: group.shape) for shape in shapes)])
+    below = np.array(
+        [
+            0,
+            *(
+                bisect.bisect_right(groups, shape, key=lambda group: group.shape)
+                for shape in shapes
+            ),
+        ]
+    )
     costs = np.zeros((len(shapes), len(below)), int)
     for i in range(len(shapes)):
-        largest = Shape(*np.maximum.accumulate(shapes[i:]).T)  # of the runs that begin with shapes[i]
-        costs[i, i + 1:] = largest.tokens * (below[i + 1:] - below[i])
+        # Of the runs that begin with shapes[i]
+        largest = Shape(*np.maximum.accumulate(shapes[i:]).T)
+        costs[i, i + 1 :] = largest.tokens * (below[i + 1 :] - below[i])
     ends = [0, *below[list(cheapest_cuts(costs, n))].tolist()]
     runs = [groups[first:last] for first, last in itertools.pairwise(ends)]
     return [(Shape(*map(max, zip(*(group.shape for group in run)))), run) for run in runs]

@@ -1,4 +1,6 @@
-"""What a model computes of given sequences: hidden states (Section 3.2) and attention probabilities (Section 3.1)."""
+"""What a model computes of given sequences: hidden states (Section 3.2) and attention probabilities
+(Section 3.1)."""
+
 import collections
 import functools
 from collections.abc import Sequence
@@ -19,9 +21,12 @@ from gpt1_jax.training import loop
 TOKENS = 4096  # in a batch
 
 
-def mean_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]]) -> np.ndarray:
-    """float32[n, D]: the mean of the last block's hidden states at the last m tokens of each (ids, m), none longer than
-    the context; zeros where m is 0. m = 1: h_l^m, which a fine-tuned classifier reads at the extract token.
+def mean_states(
+    model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]]
+) -> np.ndarray:
+    """float32[n, D]: the mean of the last block's hidden states at the last m tokens of each (ids,
+    m), none longer than the context; zeros where m is 0. m = 1: h_l^m, which a fine-tuned
+    classifier reads at the extract token.
 
     model, params: a backbone.
     """
@@ -32,36 +37,50 @@ def mean_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[S
     for length, chosen in by_length.items():
         rows = padding.power_of_two(len(chosen))  # so that few programs are compiled
         size = padding.batch_size(min(TOKENS, length * rows), length, mesh)
-        tokens = np.array([[*sequences[i][0], *[0] * (length - len(sequences[i][0]))] for i in chosen], np.int32)
+        tokens = np.array(
+            [[*sequences[i][0], *[0] * (length - len(sequences[i][0]))] for i in chosen], np.int32
+        )
         end = np.array([[len(sequences[i][0])] for i in chosen])
-        read = (np.arange(length) < end) & (np.arange(length) >= end - [[sequences[i][1]] for i in chosen])
-        found[chosen] = padding.in_batches(functools.partial(_mean_states(model, mesh), params), size, tokens, read)
+        read = (np.arange(length) < end) & (
+            np.arange(length) >= end - [[sequences[i][1]] for i in chosen]
+        )
+        found[chosen] = padding.in_batches(
+            functools.partial(_mean_states(model, mesh), params), size, tokens, read
+        )
     return found
 
 
 @functools.lru_cache
 def _mean_states(model, mesh):
-    """(params, tokens int[B, L], read bool[B, L]) -> float32[B, D], the mean of the hidden states that are read."""
+    """(params, tokens int[B, L], read bool[B, L]) -> float32[B, D], the mean of the hidden states
+    that are read."""
     rows = sharding.batch_sharding(mesh)
 
-    @functools.partial(jax.jit, in_shardings=(None, rows, rows), out_shardings=sharding.replicated(mesh))
+    @functools.partial(
+        jax.jit, in_shardings=(None, rows, rows), out_shardings=sharding.replicated(mesh)
+    )
     def mean_states(params, tokens, read):
         hidden, _ = model.apply({'params': params}, tokens)
         total = jnp.where(read[..., None], hidden.astype(jnp.float32), 0).sum(axis=1)
         return total / jnp.maximum(read.sum(axis=1, keepdims=True), 1)
+
     return loop.on_mesh(mean_states, mesh, precision(model.config))
 
 
 def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
-    """float32[N, B, H, L, L]: how much position i attends to position j, as transformers' `output_attentions`.
+    """float32[N, B, H, L, L]: how much position i attends to position j, as transformers'
+    `output_attentions`.
 
-    Rows sum to 1; j > i is 0. No dropout. model, params: a GPT, of a fine-tuned run its backbone. tokens: int[B, L].
-    UserError for an LSTM, for model.ops.attention, and for more tokens than the context holds.
+    Rows sum to 1; j > i is 0. No dropout. model, params: a GPT, of a fine-tuned run its backbone.
+    tokens: int[B, L]. UserError for an LSTM, for model.ops.attention, and for more tokens than the
+    context holds.
     """
     if not hasattr(model.config, 'n_head'):
         raise UserError("an LSTM has no attention: model.kind is 'lstm'")
     if 'attention' in dict(getattr(model.config, 'ops', ())):
-        raise UserError('model.ops.attention is code of its own, whose attention probabilities are not known')
+        raise UserError(
+            'model.ops.attention is code of its own, whose attention probabilities are not known'
+        )
     with precision(model.config)():
         return _maps(model)(params, jnp.asarray(tokens))
 
@@ -70,9 +89,15 @@ def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
 def _maps(model):
     @jax.jit
     def maps(params, tokens):
-        # Queries and keys are captured, as the model's fused attention may never hold the probabilities.
-        _, found = model.apply({'params': params}, tokens, mutable=['intermediates'],
-                               capture_intermediates=lambda module, _: module.name == 'qkv')
+        # Queries and keys are captured, as the model's fused attention may never hold the
+        # probabilities.
+        _, found = model.apply(
+            {'params': params},
+            tokens,
+            mutable=['intermediates'],
+            capture_intermediates=lambda module, _: module.name == 'qkv',
+        )
         (qkv,) = found['intermediates']['blocks']['attn']['qkv']['__call__']  # [N, B, L, 3, H, E]
         return jax.vmap(causal_probabilities)(qkv[:, :, :, 0], qkv[:, :, :, 1])
+
     return maps

@@ -1,4 +1,6 @@
-"""Section 4.2: a task's metrics over all rows of a split and over each of its groups (RACE-m and RACE-h)."""
+"""Section 4.2: a task's metrics over all rows of a split and over each of its groups (RACE-m and
+RACE-h)."""
+
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,37 +14,53 @@ MOST_LABELS = 12  # of a confusion matrix that is printed
 
 
 def compute(task: Task, gold: ArrayLike, scores: np.ndarray) -> dict[str, float]:
-    """{metric: fraction} of a task's metrics; F1 counts the positive label. gold, scores: see metrics.compute."""
+    """{metric: fraction} of a task's metrics; F1 counts the positive label. gold, scores: see
+    metrics.compute."""
     positive = task.positive if task.score is None and 'f1' in task.metrics else None
     return metrics.compute(task.metrics, gold, scores, positive)
 
 
 def summary(task: Task, gold: Sequence, scores: np.ndarray) -> list[str]:
-    """What to hold a classifier's metrics against: those of its most frequent label, and the confusion matrix."""
+    """What to hold a classifier's metrics against: those of its most frequent label, and the
+    confusion matrix."""
     if task.score is not None:
         return []
     labels = np.asarray(gold)
     constant = int(np.bincount(labels).argmax())
     always = compute(task, labels, np.eye(scores.shape[1])[np.full(len(labels), constant)])
-    lines = [f'always {task.labels[constant]!r}: ' + ', '.join(f'{name} {value:.4f}' for name, value in always.items())]
+    lines = [
+        f'always {task.labels[constant]!r}: '
+        + ', '.join(f'{name} {value:.4f}' for name, value in always.items())
+    ]
     if task.head == 'choice' or len(task.labels) > MOST_LABELS:
         return lines
     table = np.zeros((len(task.labels), len(task.labels)), int)
     np.add.at(table, (labels, scores.argmax(-1)), 1)
     names = list(map(one_line, task.labels))
-    cells = [['true \\ predicted', *names], *([name, *map(str, row)] for name, row in zip(names, table))]
+    cells = [
+        ['true \\ predicted', *names],
+        *([name, *map(str, row)] for name, row in zip(names, table)),
+    ]
     widths = [max(map(len, column)) for column in zip(*cells)]
     return lines + ['  '.join(map(str.rjust, row, widths)) for row in cells]
 
 
-def rows(task: Task, split: str, ids: Sequence[str], gold: Sequence, scores: np.ndarray) -> Iterator[dict]:
-    """Yield {'task', 'split', 'group', 'n', 'metric', 'value'} of each metric over all rows, whose group is None, and
-    over each group of the task that has rows."""
+def rows(
+    task: Task, split: str, ids: Sequence[str], gold: Sequence, scores: np.ndarray
+) -> Iterator[dict]:
+    """Yield {'task', 'split', 'group', 'n', 'metric', 'value'} of each metric over all rows, whose
+    group is None, and over each group of the task that has rows."""
     labels = np.array(gold)
     for group in (None, *task.groups):
         chosen = [i for i, name in enumerate(ids) if group is None or name.startswith(f'{group}/')]
         if not chosen:
             continue
         for metric, value in compute(task, labels[chosen], scores[chosen]).items():
-            yield {'task': task.name, 'split': split, 'group': group, 'n': len(chosen), 'metric': metric,
-                   'value': value}
+            yield {
+                'task': task.name,
+                'split': split,
+                'group': group,
+                'n': len(chosen),
+                'metric': metric,
+                'value': value,
+            }

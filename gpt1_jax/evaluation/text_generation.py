@@ -1,7 +1,10 @@
-"""Generates text after prompts with a pretrained model, with stop strings and streaming. Not in the paper.
+"""Generates text after prompts with a pretrained model, with stop strings and streaming. Not in the
+paper.
 
-decoding.py generates the tokens. Their text is that of data/tokenizer.py: lower-case, punctuation set off by spaces.
+decoding.py generates the tokens. Their text is that of data/tokenizer.py: lower-case, punctuation
+set off by spaces.
 """
+
 import dataclasses
 import sys
 import zlib
@@ -29,9 +32,10 @@ PROMPT = 8  # tokens, of a sample in training
 class Continuation:
     """The generated continuation of a prompt.
 
-    ids: its tokens. text: their text up to the stop string; until it is complete, as far as it is final. reason: 'stop'
-    at a stop string, or 'length'; '' until it is complete.
+    ids: its tokens. text: their text up to the stop string; until it is complete, as far as it is
+    final. reason: 'stop' at a stop string, or 'length'; '' until it is complete.
     """
+
     ids: list[int] = dataclasses.field(default_factory=list)
     text: str = ''
     reason: str = ''
@@ -42,28 +46,37 @@ class Continuation:
         whole = tokenizer.decode(self.ids)
         ends = [end for end in map(whole.find, stops) if end >= 0]
         if ends:
-            self.text = whole[:min(ends)].rstrip(' ')
+            self.text = whole[: min(ends)].rstrip(' ')
             self.reason = 'stop'
         elif last:
             self.text = whole
             self.reason = 'length'
         elif tokenizer.ends_word(token):
-            self.text = whole[:len(whole) - held_back(whole, stops)].rstrip(' ')
+            self.text = whole[: len(whole) - held_back(whole, stops)].rstrip(' ')
 
 
-def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts: Sequence[str | list[int]],
-             tokens: int = 100, how: Sampling = Sampling(), stop: str | Sequence[str] | None = (),
-             show: Callable[[int, str], None] | None = None) -> list[Continuation]:
+def generate(
+    model: Any,
+    params: Any,
+    mesh: Mesh,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str | list[int]],
+    tokens: int = 100,
+    how: Sampling = Sampling(),
+    stop: str | Sequence[str] | None = (),
+    show: Callable[[int, str], None] | None = None,
+) -> list[Continuation]:
     """The continuation of each prompt, generated in one batch.
 
     prompts: texts, or their ids. A prompt that is given several times has as many samples.
-    tokens:  the maximum number of tokens. how: see decoding.Sampling. Equal arguments give equal text; a sample does
-             not depend on the other prompts.
-    stop:    a text ends before the first of these strings. Each is matched in lower case, and as the tokenizer writes
-             it: 'End.' also matches 'end .', and '\\n\\n' the single line break written for it.
+    tokens:  the maximum number of tokens. how: see decoding.Sampling. Equal arguments give equal
+             text; a sample does not depend on the other prompts.
+    stop:    a text ends before the first of these strings. Each is matched in lower case, and as
+             the tokenizer writes it: 'End.' also matches 'end .', and '\\n\\n' the single line
+             break written for it.
     show:    called with (index of the prompt, text so far) as words become complete.
-    UserError for an empty prompt or stop string, and for an invalid number. Notices on stderr say that a prompt is
-    longer than the context, and that the text will outgrow it.
+    UserError for an empty prompt or stop string, and for an invalid number. Notices on stderr say
+    that a prompt is longer than the context, and that the text will outgrow it.
     """
     encoded = encode(tokenizer, prompts)
     rules.require({'tokens': (tokens, rules.integer(1))})
@@ -86,25 +99,39 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
 
 
 def _print_notices(model, longest, tokens):
-    """Print to stderr what the context cuts off when `tokens` are generated after prompts of at most `longest`."""
+    """Print to stderr what the context cuts off when `tokens` are generated after prompts of at
+    most `longest`."""
     n_ctx = model.config.n_ctx
     if longest > n_ctx:
-        print(f'notice: a prompt has {longest:,} tokens, the context holds {n_ctx:,}: dropping the first '
-              f'{longest - n_ctx:,}', file=sys.stderr)
+        print(
+            f'notice: a prompt has {longest:,} tokens, the context holds {n_ctx:,}: dropping '
+            'the first '
+            f'{longest - n_ctx:,}',
+            file=sys.stderr,
+        )
     # The last token is generated, but not read.
     if min(n_ctx, longest) + tokens - 1 > n_ctx and kv_cache.bounded(model):
-        print(f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text continues from the last '
-              f'{max(1, n_ctx // 2):,}', file=sys.stderr, flush=True)
+        print(
+            f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text '
+            'continues from the last '
+            f'{max(1, n_ctx // 2):,}',
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def stream(ids: Sequence[int], sample: int) -> int:
-    """The random stream of a sample, a uint32 that depends on its prompt and number, not on the batch."""
+    """The random stream of a sample, a uint32 that depends on its prompt and number, not on the
+    batch."""
     return zlib.crc32(np.array([sample, *ids], '<i4').tobytes())
 
 
 def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
-    """The ids of each prompt. UserError for a prompt without a token, or with an id outside the vocabulary."""
-    encoded = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+    """The ids of each prompt. UserError for a prompt without a token, or with an id outside the
+    vocabulary."""
+    encoded = [
+        tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts
+    ]
     if [] in encoded:
         raise UserError('the prompt is empty: it needs at least one word')
     unknown = [i for ids in encoded for i in ids if not 0 <= i < tokenizer.vocab_size]
@@ -114,7 +141,8 @@ def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[lis
 
 
 def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[str]:
-    """The forms in which stop strings are matched; None for no strings. UserError for an empty string or another type.
+    """The forms in which stop strings are matched; None for no strings. UserError for an empty
+    string or another type.
 
     ['End.\\n\\n'] -> ['end.\\n\\n', 'end .\\n']
     """
@@ -128,7 +156,8 @@ def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[s
 
 
 def _as_decoded(tokenizer, text):
-    """The text as the tokenizer writes it in the middle of a text, where it keeps white space at either end."""
+    """The text as the tokenizer writes it in the middle of a text, where it keeps white space at
+    either end."""
     found = tokenizer.decode(tokenizer.encode(f'a {text} a'))[1:-1]
     if not text[0].isspace():
         found = found.removeprefix(' ')
@@ -142,23 +171,32 @@ def held_back(text: str, stops: Sequence[str]) -> int:
 
     'a b', ['b c'] -> 1
     """
-    return max((n for stop in stops for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0)
+    return max(
+        (n for stop in stops for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0
+    )
 
 
-def sampler(fields: dict, mesh: Mesh, tokenizer: Tokenizer, held_out: TokenStream,
-            n: int) -> Callable[[Any], str] | None:
-    """For a model in training, a function params -> 'the first words of the validation text | the n tokens that the
-    model continues with', always with the same random numbers.
+def sampler(
+    fields: dict, mesh: Mesh, tokenizer: Tokenizer, held_out: TokenStream, n: int
+) -> Callable[[Any], str] | None:
+    """For a model in training, a function params -> 'the first words of the validation text | the n
+    tokens that the model continues with', always with the same random numbers.
 
-    fields: of the model. None if n is 0, and with several processes, as none of them holds all parameters.
+    fields: of the model. None if n is 0, and with several processes, as none of them holds all
+    parameters.
     """
     if n == 0 or jax.process_count() > 1:
         return None
     model = backbone(fields | {'unroll': 0})  # as in load.pretrained
-    prompt = held_out.window(0, model.config.n_ctx)[:min(PROMPT, model.config.n_ctx)].tolist()
+    prompt = held_out.window(0, model.config.n_ctx)[: min(PROMPT, model.config.n_ctx)].tolist()
 
     def sample(params):
-        tokens = decoding.tokens(model, params, mesh, [prompt], Sampling(top_k=40), never=tokenizer.unk_id)
+        tokens = decoding.tokens(
+            model, params, mesh, [prompt], Sampling(top_k=40), never=tokenizer.unk_id
+        )
         found = [int(next(tokens)[0]) for _ in range(n)]
-        return ' | '.join(readable(' '.join(tokenizer.decode(ids).split())) for ids in (prompt, found))
+        return ' | '.join(
+            readable(' '.join(tokenizer.decode(ids).split())) for ids in (prompt, found)
+        )
+
     return sample

@@ -1,18 +1,22 @@
-"""Section 5, Zero-shot Behaviors: for each task, the token sequences of a row's answers, and how they are compared.
+"""Section 5, Zero-shot Behaviors: for each task, the token sequences of a row's answers, and how
+they are compared.
 
   cola            a sentence's mean token log-probability, against a threshold
   sst2            the text and `very`: is `positive` or `negative` the more likely next word?
-  race            the answer with the highest mean token log-probability, given document and question; also the
-                  quickstart's `word_order` and `continuation`, and any other task with choices
-  dpr             the pronoun replaced by each candidate: the highest mean token log-probability of what follows
-                  (partial scoring, Trinh and Le, 2018)
-  blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line break, in float32
-                  (minimal_pairs.py)
+  race            the answer with the highest mean token log-probability, given document and
+                  question; also the quickstart's `word_order` and `continuation`, and any other
+                  task with choices
+  dpr             the pronoun replaced by each candidate: the highest mean token log-probability of
+                  what follows (partial scoring, Trinh and Le, 2018)
+  blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line
+                  break, in float32 (minimal_pairs.py)
 
-There are no special tokens, as in pretraining. So a text's first token is only context; in blimp the first token is
-scored after the line break that ends every line of pretraining's text. Ties go to the first answer, except in blimp,
-where a tie counts half; a CoLA sentence whose score equals the threshold has label 0.
+There are no special tokens, as in pretraining. So a text's first token is only context; in blimp
+the first token is scored after the line break that ends every line of pretraining's text. Ties go
+to the first answer, except in blimp, where a tie counts half; a CoLA sentence whose score equals
+the threshold has label 0.
 """
+
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -28,23 +32,38 @@ from gpt1_jax.evaluation import minimal_pairs, task_metrics
 Candidate = tuple[list[int], int]  # (ids, n): an answer in its context; the last n ids are scored
 
 
-def task_report(task: Task, split: str, rows: Sequence['Row'], scores: np.ndarray, score: Callable,
-                chosen: Collection[str]) -> list[dict]:
+def task_report(
+    task: Task,
+    split: str,
+    rows: Sequence['Row'],
+    scores: np.ndarray,
+    score: Callable,
+    chosen: Collection[str],
+) -> list[dict]:
     """The rows of results.jsonl for a checkpoint, of the task's own metrics."""
-    return list(task_metrics.rows(task, split, [row.id for row in rows], [row.label for row in rows], scores))
+    return list(
+        task_metrics.rows(
+            task, split, [row.id for row in rows], [row.label for row in rows], scores
+        )
+    )
 
 
 class Heuristic(NamedTuple):
     """How a task is scored."""
-    sequences: Callable[[Example, Tokenizer, int], list[Candidate]]  # (example, tokenizer, n_ctx) -> one an answer
-    mean: bool = True        # compare answers by the mean log-probability of their scored tokens, else by the sum
-    threshold: bool = False  # of a row's one sequence: its label is 1 above a threshold chosen on the training split
-    float32: bool = False    # compute in float32, whatever the run's dtype
+
+    # (example, tokenizer, n_ctx) -> one an answer
+    sequences: Callable[[Example, Tokenizer, int], list[Candidate]]
+    # Compare answers by the mean log-probability of their scored tokens, else by the sum
+    mean: bool = True
+    # Of a row's one sequence: its label is 1 above a threshold chosen on the training split
+    threshold: bool = False
+    float32: bool = False  # compute in float32, whatever the run's dtype
     report: Callable[..., list[dict]] = task_report  # the rows of results.jsonl
 
 
 class Row(NamedTuple):
     """An encoded example: its id and label, and a sequence (ids, n) for each answer."""
+
     id: str
     label: int
     sequences: list[Candidate]
@@ -63,32 +82,37 @@ def after_line_break(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list
 
 
 def sst2(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """The text as released, `very`, then each word, which is one token of the published vocabulary (in others, the
-    log-probabilities of its tokens are summed)."""
+    """The text as released, `very`, then each word, which is one token of the published vocabulary
+    (in others, the log-probabilities of its tokens are summed)."""
     prompt = tokenizer.encode(f'{example.texts[0]} very')
     words = [tokenizer.encode(word) for word in ('negative', 'positive')]
     return [(prompt + word, len(word)) for word in words]
 
 
 def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """Document, question, answer, with nothing between them, as in fine-tuning; the answer is scored.
+    """Document, question, answer, with nothing between them, as in fine-tuning; the answer is
+    scored.
 
-    The document of a long row is truncated to its first n_ctx - |q| - max |a_k| tokens, the same for all answers a_k to
-    question q. The question is the last of a row's texts, the document those before it. UserError if question and
-    answer alone fill the context.
+    The document of a long row is truncated to its first n_ctx - |q| - max |a_k| tokens, the same
+    for all answers a_k to question q. The question is the last of a row's texts, the document those
+    before it. UserError if question and answer alone fill the context.
     """
     *before, question = [tokenizer.encode(text) for text in example.texts]
     document = [token for text in before for token in text]
     answers = [tokenizer.encode(choice) for choice in example.choices]
     rest = len(question) + max(map(len, answers), default=0)
     if rest >= n_ctx:
-        raise UserError(f'question and answer of {rest} tokens leave no room for the document in a context of {n_ctx}')
-    context = document[:n_ctx - rest] + question
+        raise UserError(
+            f'question and answer of {rest} tokens leave no room for the document in '
+            f'a context of {n_ctx}'
+        )
+    context = document[: n_ctx - rest] + question
     return [(context + answer, len(answer)) for answer in answers]
 
 
 def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """The sentence with each candidate in place of the pronoun; the tokens after the candidate are scored.
+    """The sentence with each candidate in place of the pronoun; the tokens after the candidate are
+    scored.
 
     texts: the parts before and after the pronoun, with spaces: the sentence is encoded as a whole.
     """
@@ -103,11 +127,11 @@ def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidat
 def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
     """How many of a text's ids spell a prefix of the text.
 
-    If the prefix ends inside a word (`Tom` of `Tom'd`), the text has other tokens than the prefix alone; then letters
-    are counted. A token that spans the end of the prefix belongs to the prefix.
+    If the prefix ends inside a word (`Tom` of `Tom'd`), the text has other tokens than the prefix
+    alone; then letters are counted. A token that spans the end of the prefix belongs to the prefix.
     """
     alone = tokenizer.encode(prefix)
-    if ids[:len(alone)] == alone:
+    if ids[: len(alone)] == alone:
         return len(alone)
 
     def letters(i):
@@ -116,17 +140,23 @@ def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
     left = sum(map(letters, alone))
     end = 0
     # After the last letter, a token without letters, but for the line break, ends the word.
-    while end < len(ids) and (left > 0 or letters(ids[end]) == 0 and ids[end] != tokenizer.newline_id):
+    while end < len(ids) and (
+        left > 0 or letters(ids[end]) == 0 and ids[end] != tokenizer.newline_id
+    ):
         left -= letters(ids[end])
         end += 1
     return end
 
 
 HEURISTICS = {
-    'cola': Heuristic(sentence, threshold=True), 'sst2': Heuristic(sst2, mean=False), 'race': Heuristic(race),
-    'dpr': Heuristic(pronoun), 'word_order': Heuristic(race),
+    'cola': Heuristic(sentence, threshold=True),
+    'sst2': Heuristic(sst2, mean=False),
+    'race': Heuristic(race),
+    'dpr': Heuristic(pronoun),
+    'word_order': Heuristic(race),
     'continuation': Heuristic(race),
-    'blimp': Heuristic(after_line_break, mean=False, float32=True, report=minimal_pairs.report)}
+    'blimp': Heuristic(after_line_break, mean=False, float32=True, report=minimal_pairs.report),
+}
 
 
 def get(task: str) -> Heuristic:
@@ -141,28 +171,45 @@ def of(task: Task) -> Heuristic:
     return get(task.name)
 
 
-def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tokenizer, n_ctx: int, what: str,
-               on_bad: Callable[[str], None] = fail) -> list[Row]:
+def encode_all(
+    heuristic: Heuristic,
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    n_ctx: int,
+    what: str,
+    on_bad: Callable[[str], None] = fail,
+) -> list[Row]:
     """Every example as a Row, in order. what, on_bad, UserError: as in inputs.each."""
+
     def encode(example):
         sequences = heuristic.sequences(example, tokenizer, n_ctx)
         for ids, n in sequences:
             if not 1 <= n < min(len(ids), n_ctx):
-                raise UserError(f'{n} of {len(ids)} tokens to score: needs 1 to {n_ctx - 1}, and one before them')
+                raise UserError(
+                    f'{n} of {len(ids)} tokens to score: needs 1 to {n_ctx - 1}, and '
+                    'one before them'
+                )
         sequences = [(ids[-n_ctx:], n) for ids, n in sequences]
         answers = 2 if heuristic.threshold else len(sequences)
         if example.label is None or not 0 <= example.label < answers:
             raise UserError(f'label {example.label} is not in 0..{answers - 1}')
         return Row(example.id, int(example.label), sequences)
+
     return inputs.each(examples, encode, what, on_bad)
 
 
-def answer_scores(heuristic: Heuristic, score: Callable[[list[Candidate]], np.ndarray], rows: Sequence[Row],
-                  train: Sequence[Row] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+def answer_scores(
+    heuristic: Heuristic,
+    score: Callable[[list[Candidate]], np.ndarray],
+    rows: Sequence[Row],
+    train: Sequence[Row] | None = None,
+) -> tuple[np.ndarray, dict[str, Any]]:
     """(scores float[rows, answers], details): the answer with the highest score is the model's.
 
-    score: sequences -> their log-probabilities, as log_probs.last_tokens. train: the rows on which a threshold is
-    chosen. details: {'threshold': nats per token} or {}. Answers that a row lacks score metrics.ABSENT.
+    score: sequences -> their log-probabilities, as log_probs.last_tokens. train: the rows on which
+    a threshold is
+    chosen. details: {'threshold': nats per token} or {}. Answers that a row lacks score
+    metrics.ABSENT.
     """
     values = _values(heuristic, score, rows)
     if not heuristic.threshold:
@@ -175,9 +222,11 @@ def answer_scores(heuristic: Heuristic, score: Callable[[list[Candidate]], np.nd
 
 
 def _values(heuristic, score, rows):
-    """float[rows, answers]: the mean or the sum of the log-probabilities of each answer's scored tokens."""
+    """float[rows, answers]: the mean or the sum of the log-probabilities of each answer's scored
+    tokens."""
     sequences = [sequence for row in rows for sequence in row.sequences]
-    sums, counts = score(sequences), np.array([n for _, n in sequences])
+    sums = score(sequences)
+    counts = np.array([n for _, n in sequences])
     values = sums / counts if heuristic.mean else sums
     widths = [len(row.sequences) for row in rows]
     found = np.full((len(rows), max(widths)), metrics.ABSENT)
@@ -186,15 +235,16 @@ def _values(heuristic, score, rows):
 
 
 def best_threshold(scores: np.ndarray, gold: np.ndarray) -> float:
-    """The threshold, halfway between two scores, for which `scores > threshold` has the highest Matthews correlation
-    (the lowest such threshold).
+    """The threshold, halfway between two scores, for which `scores > threshold` has the highest
+    Matthews correlation (the lowest such threshold).
 
     scores: float[n]. gold: int[n], 0 or 1. The paper does not state how it chose the threshold.
     """
     order = np.argsort(scores, kind='stable')
     ordered = scores[order]
     labels = gold[order]
-    # Confusion counts at index i, for a threshold just above ordered[i]: scores up to i get label 0, others 1.
+    # Confusion counts at index i, for a threshold just above ordered[i]: scores up to i get label
+    # 0, others 1.
     tn = np.cumsum(labels == 0).astype(float)
     fn = np.cumsum(labels == 1).astype(float)
     fp = tn[-1] - tn

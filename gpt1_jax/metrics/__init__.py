@@ -3,6 +3,7 @@
 The page of `gpt1 metrics`, evaluation/score_predictions.py, lists the values of degenerate inputs.
 A new metric is one entry of METRICS.
 """
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -15,15 +16,20 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.metrics.bootstrap import Final, interval, resampled
 
 ABSENT = -1e9  # the score, or logit, of a choice that a row does not have
-ANY_LABELS, TWO_LABELS, VALUES = 'labels', 'two labels', 'values'
+ANY_LABELS = 'labels'
+TWO_LABELS = 'two labels'
+VALUES = 'values'
 
 
 class Metric(NamedTuple):
-    """A metric is final(sum over items of terms(gold, predicted)), which makes its bootstrap a matrix product.
+    """A metric is final(sum over items of terms(gold, predicted)), which makes its bootstrap a
+    matrix product.
 
-    terms: (gold [n], predicted [n]) -> float[n, k]. final: sums float[..., k] -> float[...]. takes: ANY_LABELS,
-    TWO_LABELS (0 and 1; with `positive`, one label against all others) or VALUES (floats).
+    terms: (gold [n], predicted [n]) -> float[n, k]. final: sums float[..., k] -> float[...]. takes:
+    ANY_LABELS, TWO_LABELS (0 and 1; with `positive`, one label against all others) or VALUES
+    (floats).
     """
+
     terms: Callable[[np.ndarray, np.ndarray], np.ndarray]
     final: Final
     takes: str
@@ -35,7 +41,8 @@ def hits(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 def counts(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Each item's cell of the confusion table, one-hot float[n, 4]: TP, FP, FN, TN. Labels are 0 and 1."""
+    """Each item's cell of the confusion table, one-hot float[n, 4]: TP, FP, FN, TN. Labels are 0
+    and 1."""
     if not (np.isin(gold, (0, 1)).all() and np.isin(predicted, (0, 1)).all()):
         raise ValueError('F1 and Matthews take the labels 0 and 1')
     cells = [(gold == g) & (predicted == p) for g, p in ((1, 1), (0, 1), (1, 0), (0, 0))]
@@ -43,8 +50,10 @@ def counts(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 def moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Each item's 1, x, y, x^2, y^2, xy: float[n, 6]. x and y are standardized first, for precision."""
-    x, y = _standardized(x), _standardized(y)
+    """Each item's 1, x, y, x^2, y^2, xy: float[n, 6]. x and y are standardized first, for
+    precision."""
+    x = _standardized(x)
+    y = _standardized(y)
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], -1)
 
 
@@ -82,9 +91,13 @@ def pearson_of(sums: np.ndarray) -> np.ndarray:
     return np.where(defined, (n * xy - x * y) / np.sqrt(np.where(defined, square, 1)), math.nan)
 
 
-METRICS = {'accuracy': Metric(hits, ratio, ANY_LABELS), 'f1': Metric(counts, f1_of, TWO_LABELS),
-           'matthews': Metric(counts, matthews_of, TWO_LABELS), 'pearson': Metric(moments, pearson_of, VALUES),
-           'spearman': Metric(rank_moments, pearson_of, VALUES)}
+METRICS = {
+    'accuracy': Metric(hits, ratio, ANY_LABELS),
+    'f1': Metric(counts, f1_of, TWO_LABELS),
+    'matthews': Metric(counts, matthews_of, TWO_LABELS),
+    'pearson': Metric(moments, pearson_of, VALUES),
+    'spearman': Metric(rank_moments, pearson_of, VALUES),
+}
 LABEL_METRICS = tuple(name for name, metric in METRICS.items() if metric.takes != VALUES)
 VALUE_METRICS = tuple(name for name, metric in METRICS.items() if metric.takes == VALUES)
 
@@ -92,30 +105,37 @@ VALUE_METRICS = tuple(name for name, metric in METRICS.items() if metric.takes =
 def value(name: str, gold: ArrayLike, predicted: ArrayLike, positive: int | None = None) -> float:
     """A metric of int[n] labels, or float[n] values.
 
-    positive: for F1, the label that counts, against all others; None: label 1 of 0 and 1. ValueError for arrays of
-    different lengths.
+    positive: for F1, the label that counts, against all others; None: label 1 of 0 and 1.
+    ValueError for arrays of different lengths.
     """
     return float(METRICS[name].final(_terms(name, gold, predicted, positive).sum(0)))
 
 
 def _terms(name, gold, predicted, positive=None):
-    gold, predicted = np.asarray(gold), np.asarray(predicted)
+    gold = np.asarray(gold)
+    predicted = np.asarray(predicted)
     if gold.ndim != 1 or gold.shape != predicted.shape:
-        raise ValueError(f'gold has shape {gold.shape}, predictions {predicted.shape}; both are one value an item')
+        raise ValueError(
+            f'gold has shape {gold.shape}, predictions {predicted.shape}; both are '
+            'one value an item'
+        )
     if positive is not None and name == 'f1':
-        gold, predicted = (gold == positive).astype(int), (predicted == positive).astype(int)
+        gold = (gold == positive).astype(int)
+        predicted = (predicted == positive).astype(int)
     return METRICS[name].terms(gold, predicted)
 
 
 def decisions(name: str, scores: ArrayLike) -> np.ndarray:
-    """The predictions of a metric: int[n], the argmax of scores[n, labels], for label metrics; else float[n].
-    ValueError for an unknown metric or scores of another shape."""
+    """The predictions of a metric: int[n], the argmax of scores[n, labels], for label metrics; else
+    float[n]. ValueError for an unknown metric or scores of another shape."""
     scores = np.asarray(scores, np.float64)
     if name not in METRICS:
         raise ValueError(f'unknown metric {name!r} (there are {", ".join(METRICS)})')
     if METRICS[name].takes != VALUES:
         if scores.ndim != 2 or scores.shape[1] < 2:
-            raise ValueError(f'{name} takes scores[n, labels] of two labels or more, got shape {scores.shape}')
+            raise ValueError(
+                f'{name} takes scores[n, labels] of two labels or more, got shape {scores.shape}'
+            )
         return scores.argmax(-1)
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
@@ -124,20 +144,30 @@ def decisions(name: str, scores: ArrayLike) -> np.ndarray:
     return scores
 
 
-def compute(names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: int | None = None) -> dict[str, float]:
+def compute(
+    names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: int | None = None
+) -> dict[str, float]:
     """{metric name: fraction}.
 
-    gold, scores: for label metrics int[n] and float[n, labels]; for value metrics float[n] and float[n] or [n, 1].
-    positive: as in `value`. ValueError for an unknown name, shapes that do not fit, or scores that are not finite.
+    gold, scores: for label metrics int[n] and float[n, labels]; for value metrics float[n] and
+    float[n] or [n, 1].
+    positive: as in `value`. ValueError for an unknown name, shapes that do not fit, or scores that
+    are not finite.
     """
     if not np.all(np.isfinite(np.asarray(scores, np.float64))):
         raise ValueError('scores are not finite')
     return {name: value(name, gold, decisions(name, scores), positive) for name in names}
 
 
-def draws(name: str, gold: ArrayLike, several: Sequence[ArrayLike], seed: int = 0,
-          positive: int | None = None) -> list[np.ndarray]:
-    """The metric of every resample, float[RESAMPLES], for each of several models' scores of the same items.
+def draws(
+    name: str,
+    gold: ArrayLike,
+    several: Sequence[ArrayLike],
+    seed: int = 0,
+    positive: int | None = None,
+) -> list[np.ndarray]:
+    """The metric of every resample, float[RESAMPLES], for each of several models' scores of the
+    same items.
 
     The models share the resamples: differences of these arrays are those of a paired bootstrap.
     """
@@ -145,8 +175,9 @@ def draws(name: str, gold: ArrayLike, several: Sequence[ArrayLike], seed: int = 
     return resampled(terms, METRICS[name].final, seed)
 
 
-def bootstrap_interval(metric: str, gold: ArrayLike, scores: ArrayLike,
-                       positive: int | None = None) -> tuple[float, float]:
+def bootstrap_interval(
+    metric: str, gold: ArrayLike, scores: ArrayLike, positive: int | None = None
+) -> tuple[float, float]:
     """(low, high): the 95% bootstrap interval of a metric. gold, scores, positive: as in `compute`.
 
     Resamples in which the metric is undefined are left out; nan if it always is.
@@ -154,11 +185,15 @@ def bootstrap_interval(metric: str, gold: ArrayLike, scores: ArrayLike,
     return interval(draws(metric, gold, [scores], positive=positive)[0])
 
 
-def paired_bootstrap(metric: str, gold: ArrayLike, scores_a: ArrayLike,
-                     scores_b: ArrayLike) -> tuple[float, float, float]:
-    """(difference, low, high) of metric(a) - metric(b): a resample draws the same items for both."""
+def paired_bootstrap(
+    metric: str, gold: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike
+) -> tuple[float, float, float]:
+    """(difference, low, high) of metric(a) - metric(b): a resample draws the same items for
+    both."""
     a, b = draws(metric, gold, [scores_a, scores_b])
-    difference = compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric]
+    difference = (
+        compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric]
+    )
     return (difference, *interval(a - b))
 
 
@@ -194,9 +229,9 @@ def bits_per_byte(loss: float, bytes_per_token: float) -> float:
 def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[float], np.ndarray]:
     """(ids, gold, scores float[n, labels]) of predictions.jsonl, without rows that have no gold.
 
-    A line is {"id": ..., "gold": label index, value or null, "scores": [one for each label or choice]}. Rows with
-    fewer choices are padded with ABSENT. gold has ints, or floats if any line has one.
-    UserError naming file, line and cause.
+    A line is {"id": ..., "gold": label index, value or null, "scores": [one for each label or
+    choice]}. Rows with fewer choices are padded with ABSENT. gold has ints, or floats if any line
+    has one. UserError naming file, line and cause.
     """
     rows = []
     lines = storage.read(path).removesuffix(b'\n').split(b'\n')
@@ -217,9 +252,11 @@ def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[fl
     return [row['id'] for row in rows], gold, np.array(scores, np.float64)
 
 
-FIELDS = {'id': (lambda x: isinstance(x, (str, int)), 'a text or a whole number'),
-          'gold': rules.optional(rules.number()),
-          'scores': (lambda x: x and rules.several(rules.number())[0](x), 'a list of finite numbers')}
+FIELDS = {
+    'id': (lambda x: isinstance(x, (str, int)), 'a text or a whole number'),
+    'gold': rules.optional(rules.number()),
+    'scores': (lambda x: x and rules.several(rules.number())[0](x), 'a list of finite numbers'),
+}
 
 
 def wrong_with(row: Any) -> str | None:
@@ -231,14 +268,18 @@ def wrong_with(row: Any) -> str | None:
             return f'no field {name!r}'
         for line in rules.problem(name, row[name], rule):
             return line
-    scores, gold = row['scores'], row['gold']
+    scores = row['scores']
+    gold = row['gold']
     if isinstance(gold, int) and len(scores) > 1 and not 0 <= gold < len(scores):
         return f'gold {gold} is out of range 0..{len(scores) - 1}'
     return None
 
 
-def applicable(gold: Sequence[int | float], scores: np.ndarray, positive: int | None = None) -> list[str]:
-    """Names of the metrics that can be computed from gold labels or values and scores float[n, labels].
+def applicable(
+    gold: Sequence[int | float], scores: np.ndarray, positive: int | None = None
+) -> list[str]:
+    """Names of the metrics that can be computed from gold labels or values and scores float[n,
+    labels].
 
     positive: the label that F1 counts, without which it takes two labels.
     """
@@ -246,5 +287,11 @@ def applicable(gold: Sequence[int | float], scores: np.ndarray, positive: int | 
         return list(VALUE_METRICS)
     if any(isinstance(label, float) for label in gold):
         return []
-    return [name for name in LABEL_METRICS if scores.shape[1] == 2 or METRICS[name].takes == ANY_LABELS
-            or name == 'f1' and positive is not None]
+    return [
+        name
+        for name in LABEL_METRICS
+        if scores.shape[1] == 2
+        or METRICS[name].takes == ANY_LABELS
+        or name == 'f1'
+        and positive is not None
+    ]

@@ -1,4 +1,6 @@
-"""Section 5, Table 5: builds the backbone that `config.model` describes: a GPT, an LSTM, or a class of the user's."""
+"""Section 5, Table 5: builds the backbone that `config.model` describes: a GPT, an LSTM, or a class
+of the user's."""
+
 import contextlib
 import dataclasses
 import functools
@@ -16,17 +18,30 @@ from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 
 KINDS = {'gpt': (GPT, GPTConfig), 'lstm': (LSTM, LSTMConfig)}
-# Fields that fine-tuning sets itself. It takes all others, the shapes of the weights, from its pretrained run.
-NOT_SIZES = ('vocab_size', 'n_special', 'embd_dropout', 'attn_dropout', 'resid_dropout', 'dtype', 'precision', 'remat',
-             'unroll', 'kernels')
+# Fields that fine-tuning sets itself. It takes all others, the shapes of the weights, from its
+# pretrained run.
+NOT_SIZES = (
+    'vocab_size',
+    'n_special',
+    'embd_dropout',
+    'attn_dropout',
+    'resid_dropout',
+    'dtype',
+    'precision',
+    'remat',
+    'unroll',
+    'kernels',
+)
 
 
 def backbone(fields: dict) -> Any:
-    """The module that `fields` describe. Its `config` has vocab_size, n_ctx, n_embd (width) and n_layer (depth).
+    """The module that `fields` describe. Its `config` has vocab_size, n_ctx, n_embd (width) and
+    n_layer (depth).
 
-    fields: {'kind': 'gpt', 'lstm' or 'FILE:CLASS', ...}, by default 'gpt'. Each kind reads its own fields and ignores
-    the others', as config.model has those of all; the defaults are the paper's. UserError for an unknown kind or field,
-    a value that the kind's config refuses, or a class of the user's that lacks GPT's interface.
+    fields: {'kind': 'gpt', 'lstm' or 'FILE:CLASS', ...}, by default 'gpt'. Each kind reads its own
+    fields and ignores the others', as config.model has those of all; the defaults are the paper's.
+    UserError for an unknown kind or field, a value that the kind's config refuses, or a class of
+    the user's that lacks GPT's interface.
     """
     own = own_fields(fields)
     kind = own.pop('kind')
@@ -45,11 +60,13 @@ def shapes(module: Any) -> Any:
 
 
 def precision(config: Any) -> Callable[[], contextlib.AbstractContextManager]:
-    """The context in which to call a backbone's jitted functions, for the precision of config.precision.
+    """The context in which to call a backbone's jitted functions, for the precision of
+    config.precision.
 
-    By default JAX multiplies float32 matrices on GPUs in TF32 (a mantissa of 10 bits instead of 23) and on TPUs in one
-    pass of bfloat16 (7 bits). 'highest' is float32, 'high' three passes or TF32, 'default' JAX's setting. Gradients
-    have the same precision. A CPU always computes in float32. With dtype = 'bfloat16' none of this applies.
+    By default JAX multiplies float32 matrices on GPUs in TF32 (a mantissa of 10 bits instead of 23)
+    and on TPUs in one pass of bfloat16 (7 bits). 'highest' is float32, 'high' three passes or TF32,
+    'default' JAX's setting. Gradients have the same precision. A CPU always computes in float32.
+    With dtype = 'bfloat16' none of this applies.
     """
     if config.dtype != 'float32' or config.precision == 'default':
         return contextlib.nullcontext  # JAX's own setting, jax_default_matmul_precision
@@ -57,18 +74,27 @@ def precision(config: Any) -> Callable[[], contextlib.AbstractContextManager]:
 
 
 def own_fields(fields: dict) -> dict:
-    """The kind and the fields that it reads: what a run's config.json stores. UserErrors as above."""
+    """The kind and the fields that it reads: what a run's config.json stores. UserErrors as
+    above."""
     kind = fields.get('kind', 'gpt')
     known = {field.name: field.default for field in dataclasses.fields(_classes(kind)[1])}
-    anywhere = {*known, *(field.name for _, config in KINDS.values() for field in dataclasses.fields(config))}
+    anywhere = {
+        *known,
+        *(field.name for _, config in KINDS.values() for field in dataclasses.fields(config)),
+    }
     for name in fields:
         if name != 'kind' and name not in anywhere:
             raise UserError(f'unknown field model.{name}{did_you_mean(name, sorted(anywhere))}')
     own = {name: value for name, value in fields.items() if name in known}
     if user_code.names_code(kind):  # whose own fields need not be in the config
-        own = {name: value for name, value in known.items()
-               if name not in ('vocab_size', 'n_special') and value is not dataclasses.MISSING} | own
-    replaced = {name: code for name, code in dict(fields.get('ops', {})).items() if code is not None}
+        own = {
+            name: value
+            for name, value in known.items()
+            if name not in ('vocab_size', 'n_special') and value is not dataclasses.MISSING
+        } | own
+    replaced = {
+        name: code for name, code in dict(fields.get('ops', {})).items() if code is not None
+    }
     if 'ops' in known:
         own['ops'] = replaced
     elif replaced:
@@ -78,41 +104,57 @@ def own_fields(fields: dict) -> dict:
 
 def sizes(kind: str) -> tuple[str, ...]:
     """Fields that fine-tuning takes from its pretrained run, besides the kind."""
-    return tuple(field.name for field in dataclasses.fields(_classes(kind)[1]) if field.name not in NOT_SIZES)
+    return tuple(
+        field.name for field in dataclasses.fields(_classes(kind)[1]) if field.name not in NOT_SIZES
+    )
 
 
 def _classes(kind):
     """(module, config) classes of a kind. UserError for an unknown one."""
     if user_code.names_code(kind):
         module = user_code.load(kind, 'config.model.kind')
-        annotated = {f.name: f.type for f in dataclasses.fields(module)} if dataclasses.is_dataclass(module) else {}
+        annotated = (
+            {f.name: f.type for f in dataclasses.fields(module)}
+            if dataclasses.is_dataclass(module)
+            else {}
+        )
         config = annotated.get('config')
         if isinstance(config, str):  # from __future__ import annotations
             config = getattr(sys.modules[module.__module__], config, None)
         if not dataclasses.is_dataclass(config) or not config.__dataclass_params__.frozen:
-            raise UserError(f'config.model.kind = {kind}: is not a Flax module with a field `config` that is annotated '
-                            'with a frozen dataclass, as GPT')
+            raise UserError(
+                f'config.model.kind = {kind}: is not a Flax module with a field '
+                '`config` that is annotated '
+                'with a frozen dataclass, as GPT'
+            )
         return module, config
     if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError(f'model.kind is {shown(kind)}{did_you_mean(str(kind).lower(), KINDS)} '
-                        f'(there are {", ".join(map(repr, KINDS))}, and FILE:CLASS)')
+        raise UserError(
+            f'model.kind is {shown(kind)}{did_you_mean(str(kind).lower(), KINDS)} '
+            f'(there are {", ".join(map(repr, KINDS))}, and FILE:CLASS)'
+        )
     return KINDS[kind]
 
 
 @functools.cache
 def _of_user(kind, module, config):
-    """The module of a class of the user's, once its shapes, of which nothing is computed, are those of GPT."""
+    """The module of a class of the user's, once its shapes, of which nothing is computed, are those
+    of GPT."""
     model = module(config)
     found = jax.eval_shape(functools.partial(_interface, model))
-    B, L, c = 2, min(3, config.n_ctx), config
+    B = 2
+    L = min(3, config.n_ctx)
+    c = config
     states = (B, L, c.n_embd), str(jnp.dtype(c.dtype))
     depths = {leaf.shape[:1] for leaf in jax.tree.leaves(found['params'].get('blocks', {}))}
     for what, is_right in {
-            "parameters {'embed': ..., 'blocks': ...}": {'embed', 'blocks'} <= found['params'].keys(),
-            f'arrays in blocks whose first axis is n_layer = {c.n_layer}': depths == {(c.n_layer,)},
-            f'states of shape and type {states}': {(h.shape, str(h.dtype)) for h in found['states']} == {states},
-            f'Embeddings.tokens of shape {(c.vocab_size, c.n_embd)}':
-                found['embeddings'].tokens.shape == (c.vocab_size, c.n_embd)}.items():
+        "parameters {'embed': ..., 'blocks': ...}": {'embed', 'blocks'} <= found['params'].keys(),
+        f'arrays in blocks whose first axis is n_layer = {c.n_layer}': depths == {(c.n_layer,)},
+        f'states of shape and type {states}': {(h.shape, str(h.dtype)) for h in found['states']}
+        == {states},
+        f'Embeddings.tokens of shape {(c.vocab_size, c.n_embd)}': found['embeddings'].tokens.shape
+        == (c.vocab_size, c.n_embd),
+    }.items():
         if not is_right:
             raise UserError(f'{kind.rpartition(":")[2]} must have {what}')
     return model
@@ -125,6 +167,15 @@ def _interface(model):
     zero = jnp.uint32(0)
     trained, embeddings = model.apply(variables, tokens, dropout.Key(zero, zero, zero))
     evaluated, _ = model.apply(variables, tokens)
-    (cached, _), _ = model.apply(variables | {'cache': model.empty_cache(2)}, tokens, None, jnp.array([1, 2]),
-                                 mutable='cache')
-    return {'params': variables['params'], 'states': [trained, evaluated, cached], 'embeddings': embeddings}
+    (cached, _), _ = model.apply(
+        variables | {'cache': model.empty_cache(2)},
+        tokens,
+        None,
+        jnp.array([1, 2]),
+        mutable='cache',
+    )
+    return {
+        'params': variables['params'],
+        'states': [trained, evaluated, cached],
+        'embeddings': embeddings,
+    }

@@ -1,5 +1,7 @@
-"""The checks of a backbone's config. A field's rule follows from its default: a whole number is at least 1, or 0 where
-that is the default; a float is any finite number, and NAME_dropout a rate below 1."""
+"""The checks of a backbone's config. A field's rule follows from its default: a whole number is at
+least 1, or 0 where that is the default; a float is any finite number, and NAME_dropout a rate below
+1."""
+
 import dataclasses
 from typing import Any
 
@@ -11,7 +13,8 @@ from gpt1_jax.models.fast import table
 CHOICES = {
     'dtype': ('float32', 'bfloat16'),
     'precision': ('highest', 'high', 'default'),  # see build.precision
-    'kernels': table.CHOICES}
+    'kernels': table.CHOICES,
+}
 
 
 def check(config: Any) -> None:
@@ -29,14 +32,23 @@ def check(config: Any) -> None:
         problems += rules.problem(f'model.{field.name}', getattr(config, field.name), rule)
     if not problems:
         rows = config.vocab_size + config.n_special + config.n_positions
-        problems += rules.problem('model.vocab_size + specials + positions', rows, rules.whole(1, dropout.LARGEST))
+        problems += rules.problem(
+            'model.vocab_size + specials + positions', rows, rules.whole(1, dropout.LARGEST)
+        )
         if config.n_embd % getattr(config, 'n_head', 1):
-            problems.append(f'model.n_embd = {config.n_embd} is not a multiple of model.n_head = {config.n_head}')
+            problems.append(
+                f'model.n_embd = {config.n_embd} is not a multiple of model.n_head = '
+                f'{config.n_head}'
+            )
     for name, code in getattr(config, 'ops', ()):
         if name in ops.Ops._fields and user_code.names_code(code):
-            table.replacement(name, code)  # so that a mistake in it is reported before any text is read
+            # So that a mistake in it is reported before any text is read
+            table.replacement(name, code)
         else:
-            problems.append(f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one of '
-                            f'{", ".join(ops.Ops._fields)}')
+            problems.append(
+                f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one '
+                'of '
+                f'{", ".join(ops.Ops._fields)}'
+            )
     if problems:
         raise UserError('; '.join(problems))

@@ -1,10 +1,12 @@
-"""Section 4.1, "residual, embedding, and attention dropouts with a rate of 0.1": masks that are a pure function of the
-step.
+"""Section 4.1, "residual, embedding, and attention dropouts with a rate of 0.1": masks that are a
+pure function of the step.
 
-A mask element is a hash of (seed, step, layer, site), its row (and head) and its place in that row. So a mask is the
-same on any mesh, under scan or unrolled, with or without rematerialisation or microbatches, after any interruption, and
-in a kernel that makes only its own tile. It costs a dozen integer operations an element and no memory: XLA fuses it.
+A mask element is a hash of (seed, step, layer, site), its row (and head) and its place in that row.
+So a mask is the same on any mesh, under scan or unrolled, with or without rematerialisation or
+microbatches, after any interruption, and in a kernel that makes only its own tile. It costs a dozen
+integer operations an element and no memory: XLA fuses it.
 """
+
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -13,25 +15,33 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-# The sites of the released code (train.py 81, 128, 137, 165, 188). Part of the mask: never renumber.
+# The sites of the released code (train.py 81, 128, 137, 165, 188). Part of the mask: never
+# renumber.
 EMBEDDING, ATTENTION, ATTENTION_OUT, MLP_OUT, CLASSIFIER = range(5)
 LARGEST = 1 << 16  # rows or columns of a mask: each is indexed with 16 bits of the counter
 
 
 class Key(NamedTuple):
-    """What decides every mask of one forward pass; None in its place means evaluation, without dropout.
+    """What decides every mask of one forward pass; None in its place means evaluation, without
+    dropout.
 
-    seed, step: uint32 scalars. row: the global number of the batch's first row (microbatches start inside a batch).
+    seed, step: uint32 scalars. row: the global number of the batch's first row (microbatches start
+    inside a batch).
     """
+
     seed: jax.Array
     step: jax.Array
     row: jax.Array | int = 0
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=('key', 'layer'), meta_fields=('site', 'rate'))
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=('key', 'layer'), meta_fields=('site', 'rate')
+)
 @dataclasses.dataclass(frozen=True)
 class Dropout:
-    """The dropout of one site in one layer: `drop(x)` drops elements of x; nothing where key is None or rate is 0."""
+    """The dropout of one site in one layer: `drop(x)` drops elements of x; nothing where key is
+    None or rate is 0."""
+
     key: Key | None
     layer: jax.Array | int = 0  # uint32
     site: int = EMBEDDING
@@ -43,7 +53,8 @@ class Dropout:
     def __call__(self, x: jax.Array, offsets: Sequence[Any] | None = None) -> jax.Array:
         """x with each element zeroed with probability `rate` and the others divided by 1 - rate.
 
-        x: [rows, ..., i, j]; its first row is row `key.row` of the global batch unless `offsets` says where x begins.
+        x: [rows, ..., i, j]; its first row is row `key.row` of the global batch unless `offsets`
+        says where x begins.
         """
         if self.key is None or self.rate == 0:
             return x
@@ -52,10 +63,13 @@ class Dropout:
 
     def mask(self, shape: tuple[int, ...], offsets: Sequence[Any]) -> jax.Array:
         assert self.key is not None
-        return keep_mask((self.key.seed, self.key.step, self.layer, self.site), shape, self.rate, offsets)
+        return keep_mask(
+            (self.key.seed, self.key.step, self.layer, self.site), shape, self.rate, offsets
+        )
 
     def words(self) -> jax.Array:
-        """uint32[3] for a kernel: `fold` of the words, to fold rows and heads into, and the batch's first row."""
+        """uint32[3] for a kernel: `fold` of the words, to fold rows and heads into, and the batch's
+        first row."""
         if self.key is None:
             return jnp.zeros(3, jnp.uint32)
         folded = fold((self.key.seed, self.key.step, self.layer, self.site))
@@ -65,18 +79,23 @@ class Dropout:
 NONE = Dropout(None)
 
 
-def keep_mask(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Sequence[Any] = ()) -> jax.Array:
+def keep_mask(
+    words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Sequence[Any] = ()
+) -> jax.Array:
     """The keep mask, bool[shape], each element true with probability 1 - rate (to 2^-32).
 
     words: uint32 scalars (seed, step, layer, site), Python ints or arrays; any number of them.
-    shape: all but the last two dimensions (rows, heads) enter the hash one by one, and the counter over the last two
-        restarts for each of them. It is (i << 16 | j), so an element does not depend on the size of its row:
-        padding a sequence changes no mask. A dimension of the last two may hold at most 65,536.
+    shape: all but the last two dimensions (rows, heads) enter the hash one by one, and the counter
+        over the last two restarts for each of them. It is (i << 16 | j), so an element does not
+        depend on the size of its row: padding a sequence changes no mask. A dimension of the last
+        two may hold at most 65,536.
     offsets: where the shape begins in each dimension of the global mask, 0 where not given.
     """
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
-    index = [along + jnp.asarray(offset, jnp.uint32)  # in the global mask, along each dimension
-             for along, offset in zip(jnp.indices(shape, jnp.uint32, sparse=True), offsets)]
+    index = [
+        along + jnp.asarray(offset, jnp.uint32)  # in the global mask, along each dimension
+        for along, offset in zip(jnp.indices(shape, jnp.uint32, sparse=True), offsets)
+    ]
     return keep_at(*fold((*words, *index[:-2])), index[-2], index[-1], rate)
 
 
@@ -85,14 +104,16 @@ START = 0x243F6A88, 0x85A308D3
 
 
 def fold(words: Sequence[Any], state: tuple[Any, Any] = START) -> tuple[jax.Array, jax.Array]:
-    """Two uint32 that stand for all the words, in their order: what a mask's counter is hashed with.
+    """Two uint32 that stand for all the words, in their order: what a mask's counter is hashed
+    with.
 
-    `fold((*x, *y))` is `fold(y, fold(x))`: a kernel folds the row and the head into what it is given.
+    `fold((*x, *y))` is `fold(y, fold(x))`: a kernel folds the row and the head into what it is
+    given.
     """
     a, b = (jnp.asarray(s, jnp.uint32) for s in state)
     for word in words:
-        # Two hashes of the same words, 64 bits in all: of 32 bits alone, some of a run's millions of masks would be the
-        # same.
+        # Two hashes of the same words, 64 bits in all: of 32 bits alone, some of a run's millions
+        # of masks would be the same.
         word = jnp.asarray(word, jnp.uint32)
         a = mix(a ^ word)
         b = mix((b + jnp.uint32(0x9E3779B9)) ^ (word * jnp.uint32(0x85EBCA6B)))
@@ -100,25 +121,27 @@ def fold(words: Sequence[Any], state: tuple[Any, Any] = START) -> tuple[jax.Arra
 
 
 def keep_at(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float) -> jax.Array:
-    """The mask's elements in rows i and columns j, uint32 below 65,536 that broadcast, where (a, b) is its `fold`."""
+    """The mask's elements in rows i and columns j, uint32 below 65,536 that broadcast, where (a, b)
+    is its `fold`."""
     x = ((i << 16) | j) ^ a
-    # `mix` with the second word put in half-way: were both added to the counter instead, two masks would be shifted
-    # copies of each other whenever their words are close.
+    # `mix` with the second word put in half-way: were both added to the counter instead, two masks
+    # would be shifted copies of each other whenever their words are close.
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D) ^ b
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     # x is uniform over the uint32: it is below rate * 2^32 with probability `rate`.
-    return (x ^ (x >> 16)) >= jnp.uint32(min(round(rate * 2 ** 32), 2 ** 32 - 1))
+    return (x ^ (x >> 16)) >= jnp.uint32(min(round(rate * 2**32), 2**32 - 1))
 
 
 def mix(x: jax.Array) -> jax.Array:
-    """A bijection of uint32 in which every input bit flips every output bit about half of the time ("lowbias32").
+    """A bijection of uint32 in which every input bit flips every output bit about half of the time
+    ("lowbias32").
 
-    Also behind the checkpoints' digests (runs/provenance.py): a change here changes every mask and makes every
-    checkpoint unreadable.
+    Also behind the checkpoints' digests (runs/provenance.py): a change here changes every mask and
+    makes every checkpoint unreadable.
     """
-    # Multiplying by an odd constant is a bijection modulo 2^32, in which a bit changes only itself and higher bits; the
-    # shifts carry changes of the high bits down to the low ones. Chris Wellons searched for the shifts and constants
-    # with the least bias (github.com/skeeto/hash-prospector).
+    # Multiplying by an odd constant is a bijection modulo 2^32, in which a bit changes only itself
+    # and higher bits; the shifts carry changes of the high bits down to the low ones. Chris Wellons
+    # searched for the shifts and constants with the least bias (github.com/skeeto/hash-prospector).
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     return x ^ (x >> 16)

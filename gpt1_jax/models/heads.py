@@ -1,4 +1,5 @@
 """Section 3.2, Eq. 3, and Figure 1 (right): the linear read-outs at the extract token."""
+
 from typing import Any
 
 import flax.linen as nn
@@ -9,16 +10,18 @@ from gpt1_jax.metrics import ABSENT
 from gpt1_jax.models import build, dropout
 from gpt1_jax.models.gpt import WEIGHTS
 
-SEQUENCES = {'classify': 1, 'similarity': 2, 'choice': None}  # K; for 'choice' as many as there are choices
+# K; for 'choice' as many as there are choices
+SEQUENCES = {'classify': 1, 'similarity': 2, 'choice': None}
 
 
 class TaskModel(nn.Module):
     """A backbone and one linear layer, W_y.
 
-    head: 'classify' (K = 1), 'similarity' (K = 2: the representations of the two orders are added), or 'choice' (a
-    shared linear layer to one logit for each of K choices). n_labels: outputs of the linear layer; ignored for
-    'choice', which has one.
+    head: 'classify' (K = 1), 'similarity' (K = 2: the representations of the two orders are added),
+    or 'choice' (a shared linear layer to one logit for each of K choices). n_labels: outputs of the
+    linear layer; ignored for 'choice', which has one.
     """
+
     backbone: nn.Module
     head: str
     n_labels: int
@@ -26,22 +29,29 @@ class TaskModel(nn.Module):
 
     @nn.compact
     def __call__(self, tokens, extract, key=None, present=None):
-        """tokens: int[B, K, L]; extract: int[B, K], the place of each extract token; present: [B, K], 0 at choices that
-        a row does not have, all there by default.
+        """tokens: int[B, K, L]; extract: int[B, K], the place of each extract token; present: [B,
+        K], 0 at choices that a row does not have, all there by default.
 
         Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Embeddings).
         """
         B, K, L = tokens.shape
         sequences_key = None if key is None else key._replace(row=key.row * K)
         hidden, embeddings = self.backbone(tokens.reshape(B * K, L), sequences_key)
-        pooled = jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1).reshape(B, K, -1).astype(jnp.float32)
+        pooled = (
+            jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1)
+            .reshape(B, K, -1)
+            .astype(jnp.float32)
+        )
         if self.head != 'choice':
             pooled = jnp.sum(pooled, axis=1, keepdims=True)
-        # Released code (train.py 184-188): one mask shared by an example's choices. So it is made for [B, 1, D].
+        # Released code (train.py 184-188): one mask shared by an example's choices. So it is made
+        # for [B, 1, D].
         drop = dropout.Dropout(key).at(dropout.CLASSIFIER, self.classifier_dropout)
         # Eq. 3 has no bias; the released classifier has one.
         width = 1 if self.head == 'choice' else self.n_labels
-        logits = nn.Dense(width, kernel_init=WEIGHTS, name='classifier')(pooled * drop(jnp.ones_like(pooled[:, :1])))
+        logits = nn.Dense(width, kernel_init=WEIGHTS, name='classifier')(
+            pooled * drop(jnp.ones_like(pooled[:, :1]))
+        )
         logits = logits.reshape(B, -1)
         if self.head == 'choice' and present is not None:
             logits = jnp.where(present > 0, logits, ABSENT)
@@ -49,7 +59,8 @@ class TaskModel(nn.Module):
 
 
 def task_model(task: Any, fields: dict, classifier_dropout: float) -> TaskModel:
-    """A task's model. task: its head, labels and squared are read. fields: a run's config['model']."""
+    """A task's model. task: its head, labels and squared are read. fields: a run's
+    config['model']."""
     n_labels = 1 if task.squared else len(task.labels)
     backbone = build.backbone(fields | {'n_special': 3})  # start, delimiter, extract (Section 3.3)
     return TaskModel(backbone, task.head, n_labels, classifier_dropout)

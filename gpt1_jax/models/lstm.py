@@ -1,18 +1,23 @@
-"""Section 5, Table 5, "a single layer 2048 unit LSTM using the same framework": the baseline, with GPT's interface.
+"""Section 5, Table 5, "a single layer 2048 unit LSTM using the same framework": the baseline, with
+GPT's interface.
 
 The paper says no more than that. Chosen here, so that only the architecture differs from GPT:
-* The embedding is as wide as the layer and tied to the output, as GPT's is. There are no positions: the recurrence
-  knows the order. That makes 116,461,568 parameters beside GPT's 116,534,784.
-* Gates in the order i, f, g, o and one bias (torch.nn.LSTM has the same gates, and two biases that are always added).
-* Weights from N(0, 0.02) and zero biases as in 4.1, but the forget gate's bias starts at 1: Jozefowicz et al. (2015),
-  and the default of TensorFlow's LSTM cells of the time. At 0 the cell loses half of itself at each step, before it has
-  learned to keep anything.
-* Embedded tokens are multiplied by 50, so that the layer's inputs start with variance 1. GPT's LayerNorms do that for
-  its blocks; without it a small LSTM hardly depends on its input, and long predicts little but word frequencies.
-* The state of each window starts at zero: windows are shuffled, so none continues the one before it.
-* Dropout on the embedding matrix as in GPT, and on the layer's output where GPT has it on a block's projections; none
-  within the recurrence.
+* The embedding is as wide as the layer and tied to the output, as GPT's is. There are no positions:
+  the recurrence knows the order. That makes 116,461,568 parameters beside GPT's 116,534,784.
+* Gates in the order i, f, g, o and one bias (torch.nn.LSTM has the same gates, and two biases that
+  are always added).
+* Weights from N(0, 0.02) and zero biases as in 4.1, but the forget gate's bias starts at 1:
+  Jozefowicz et al. (2015), and the default of TensorFlow's LSTM cells of the time. At 0 the cell
+  loses half of itself at each step, before it has learned to keep anything.
+* Embedded tokens are multiplied by 50, so that the layer's inputs start with variance 1. GPT's
+  LayerNorms do that for its blocks; without it a small LSTM hardly depends on its input, and long
+  predicts little but word frequencies.
+* The state of each window starts at zero: windows are shuffled, so none continues the one before
+  it.
+* Dropout on the embedding matrix as in GPT, and on the layer's output where GPT has it on a block's
+  projections; none within the recurrence.
 """
+
 import dataclasses
 import functools
 from typing import Any
@@ -30,41 +35,57 @@ SCALE = 50  # 1 / 0.02, the initial standard deviation of the embedding: see abo
 
 @dataclasses.dataclass(frozen=True)
 class LSTMConfig:
-    """The baseline of Section 5. U, the number of units, is also D, the width of the states and of the embedding."""
-    vocab_size: int = 40478      # ordinary tokens: characters and 40,000 merges
-    n_special: int = 0           # rows for start, delimiter, extract: none in pretraining, 3 in fine-tuning
-    n_ctx: int = 512             # tokens of the longest sequence; the weights do not depend on it
-    n_units: int = 2048          # U
-    embd_dropout: float = 0.1    # on the embedding matrix
-    resid_dropout: float = 0.1   # on the layer's output
-    dtype: str = 'float32'       # of products and activations; parameters and the cell state are always float32
-    precision: str = 'highest'   # of products of float32 matrices, see build.precision
-    unroll: int = 0              # time steps unrolled in each iteration of the scan; 0: one, which compiles fastest
-    kernels: str = 'auto'        # one of table.CHOICES
+    """The baseline of Section 5. U, the number of units, is also D, the width of the states and of
+    the embedding."""
+
+    vocab_size: int = 40478  # ordinary tokens: characters and 40,000 merges
+    # Rows for start, delimiter, extract: none in pretraining, 3 in fine-tuning
+    n_special: int = 0
+    n_ctx: int = 512  # tokens of the longest sequence; the weights do not depend on it
+    n_units: int = 2048  # U
+    embd_dropout: float = 0.1  # on the embedding matrix
+    resid_dropout: float = 0.1  # on the layer's output
+    # Of products and activations; parameters and the cell state are always float32
+    dtype: str = 'float32'
+    precision: str = 'highest'  # of products of float32 matrices, see build.precision
+    # Time steps unrolled in each iteration of the scan; 0: one, which compiles fastest
+    unroll: int = 0
+    kernels: str = 'auto'  # one of table.CHOICES
 
     n_embd = property(lambda self: self.n_units)  # D
-    n_layer = property(lambda self: 1)            # N
-    n_positions = property(lambda self: 0)        # rows of W_p: none
+    n_layer = property(lambda self: 1)  # N
+    n_positions = property(lambda self: 0)  # rows of W_p: none
 
     def __post_init__(self):
         config_checks.check(self)
 
 
 class Layer(nn.Module):
-    """The recurrent layer. Its weights have a layer axis of size 1 in front, as GPT's blocks are stacked."""
+    """The recurrent layer. Its weights have a layer axis of size 1 in front, as GPT's blocks are
+    stacked."""
+
     config: LSTMConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, key: dropout.Key | None, real: jax.Array | None) -> jax.Array:
-        """[B, L, D] -> [B, L, U]. With the variables 'cache', the state h and c [1, B, U] of each row, it continues
-        from that state, and the cache then has the state after the first real[b] tokens, by default all."""
+        """[B, L, D] -> [B, L, U]. With the variables 'cache', the state h and c [1, B, U] of each
+        row, it continues from that state, and the cache then has the state after the first real[b]
+        tokens, by default all."""
         c = self.config
-        kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(c.dtype)
-        recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(c.dtype)
+        kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(
+            c.dtype
+        )
+        recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(
+            c.dtype
+        )
         # The forget gate's bias, of i, f, g, o, starts at 1: see above.
-        bias = self.param('bias', lambda key, shape: jnp.zeros(shape, jnp.float32).at[:, 1].set(1),
-                          (1, 4, c.n_units))[0]
-        # All that does not depend on the state is one product for all positions; time comes first, for the scan.
+        bias = self.param(
+            'bias',
+            lambda key, shape: jnp.zeros(shape, jnp.float32).at[:, 1].set(1),
+            (1, 4, c.n_units),
+        )[0]
+        # All that does not depend on the state is one product for all positions; time comes first,
+        # for the scan.
         projected = ops.add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
         recurrent = constrain(recurrent, 'recurrent')
         if self.has_variable('cache', 'h'):
@@ -83,18 +104,23 @@ class Layer(nn.Module):
 def recurrence(projected: jax.Array, kernel: jax.Array, unroll: int = 1) -> jax.Array:
     """The states h of an LSTM that starts at zero: [L, B, U].
 
-    projected: [L, B, 4, U], the contribution of the inputs and the bias to the gates i, f, g, o. kernel: [U, 4, U].
+    projected: [L, B, 4, U], the contribution of the inputs and the bias to the gates i, f, g, o.
+    kernel: [U, 4, U].
 
-    c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), with c in float32. The gradient is written by hand:
-    automatic differentiation accumulates the kernel's gradient, [U, 4, U], at each time step, which reads and writes
-    all of it every time. One matrix product after the scan does the same.
+    c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), with c in float32. The gradient
+    is written by hand: automatic differentiation accumulates the kernel's gradient, [U, 4, U], at
+    each time step, which reads and writes all of it every time. One matrix product after the scan
+    does the same.
     """
     return _forward(projected, kernel, unroll)[0]
 
 
-def continued(projected: jax.Array, kernel: jax.Array, state: Any, real: jax.Array) -> tuple[jax.Array, Any]:
-    """`recurrence` continued from a state (h, c), each [B, U], without a gradient: (h [L, B, U], the state after
-    real[b] steps of row b)."""
+def continued(
+    projected: jax.Array, kernel: jax.Array, state: Any, real: jax.Array
+) -> tuple[jax.Array, Any]:
+    """`recurrence` continued from a state (h, c), each [B, U], without a gradient: (h [L, B, U],
+    the state after real[b] steps of row b)."""
+
     def step(state, at):
         z, is_real = at
         h, c = state
@@ -102,6 +128,7 @@ def continued(projected: jax.Array, kernel: jax.Array, state: Any, real: jax.Arr
         h = jnp.where(is_real[:, None], new_h, h)
         c = jnp.where(is_real[:, None], new_c, c)
         return (h, c), new_h
+
     is_real = jnp.arange(len(projected))[:, None] < real[None]
     state, h = jax.lax.scan(step, tuple(state), (projected, is_real))
     return h, state
@@ -123,8 +150,11 @@ def _forward(projected, kernel, unroll):
     def step(state, z):
         h, c, gates = _step(*state, z, kernel)
         return (h, c), (h, c, gates)
+
     zero = jnp.zeros_like(projected[0, :, 0])
-    _, (h, c, gates) = jax.lax.scan(step, (zero, zero.astype(jnp.float32)), projected, unroll=unroll)
+    _, (h, c, gates) = jax.lax.scan(
+        step, (zero, zero.astype(jnp.float32)), projected, unroll=unroll
+    )
     return h, (kernel, h, c, gates)
 
 
@@ -136,18 +166,28 @@ def _backward(unroll, saved, dh):
         dh_later, dc_later = carry  # float32, through the later time steps
         gates, c, c_before, dh = at
         i, f, g, o = jnp.moveaxis(gates.astype(jnp.float32), 1, 0)
-        # The loss depends on h through the output layer and the next step's gates, and on c through h = o tanh(c) and
-        # the next cell, f c + i g.
+        # The loss depends on h through the output layer and the next step's gates, and on c through
+        # h = o tanh(c) and the next cell, f c + i g.
         tanh_c = jnp.tanh(c)
         dh = dh_later + dh
         dc = dc_later + dh * o * (1 - tanh_c * tanh_c)
         # By each gate's input: the derivative of sigmoid is s (1 - s), that of tanh is 1 - t^2.
-        dz = jnp.stack([dc * g * i * (1 - i), dc * c_before * f * (1 - f), dc * i * (1 - g * g),
-                        dh * tanh_c * o * (1 - o)], axis=1).astype(kernel.dtype)
+        dz = jnp.stack(
+            [
+                dc * g * i * (1 - i),
+                dc * c_before * f * (1 - f),
+                dc * i * (1 - g * g),
+                dh * tanh_c * o * (1 - o),
+            ],
+            axis=1,
+        ).astype(kernel.dtype)
         dh_before = jnp.einsum('bgv,ugv->bu', dz, kernel, preferred_element_type=jnp.float32)
         return (dh_before, dc * f), dz
+
     zero = jnp.zeros_like(c[0])
-    _, dz = jax.lax.scan(step, (zero, zero), (gates, c, _before(c), dh), reverse=True, unroll=unroll)
+    _, dz = jax.lax.scan(
+        step, (zero, zero), (gates, c, _before(c), dh), reverse=True, unroll=unroll
+    )
     dkernel = jnp.einsum('lbu,lbgv->ugv', _before(h), dz)
     return dz, dkernel
 
@@ -162,12 +202,15 @@ recurrence.defvjp(_forward, _backward)
 
 class LSTM(nn.Module):
     """The backbone, with the interface of gpt.GPT."""
+
     config: LSTMConfig
 
     @nn.compact
-    def __call__(self, tokens: jax.Array, key: dropout.Key | None = None,
-                 real: jax.Array | None = None) -> tuple[jax.Array, Embeddings]:
-        """As GPT's, but a cache may be continued for any number of tokens; the Embeddings' positions are [0, D]."""
+    def __call__(
+        self, tokens: jax.Array, key: dropout.Key | None = None, real: jax.Array | None = None
+    ) -> tuple[jax.Array, Embeddings]:
+        """As GPT's, but a cache may be continued for any number of tokens; the Embeddings'
+        positions are [0, D]."""
         c = self.config
         x, embeddings = Embedding(c, name='embed')(tokens, key)
         h = Layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key, real)
@@ -176,4 +219,9 @@ class LSTM(nn.Module):
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """As GPT's: the zero state of B rows. capacity has no effect."""
         c = self.config
-        return {'blocks': {'h': jnp.zeros((1, B, c.n_units), c.dtype), 'c': jnp.zeros((1, B, c.n_units))}}
+        return {
+            'blocks': {
+                'h': jnp.zeros((1, B, c.n_units), c.dtype),
+                'c': jnp.zeros((1, B, c.n_units)),
+            }
+        }

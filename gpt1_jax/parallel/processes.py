@@ -1,7 +1,9 @@
-"""Several processes, usually one per host: joins them, checks that they agree, and chooses the one that writes.
+"""Several processes, usually one per host: joins them, checks that they agree, and chooses the one
+that writes.
 
 Not in the paper. Every process runs the same program on one mesh of all devices.
 """
+
 import faulthandler
 import glob
 import importlib.util
@@ -23,60 +25,100 @@ from gpt1_jax.errors import UserError
 
 HEARTBEAT_S = 60  # a process without a heartbeat for this long counts as dead, and all others end
 WAIT_S = 120  # how long a process waits for the others to start
-VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')  # set by Kubeflow's Trainer
-LAUNCHERS = ('WORLD_SIZE', 'PMI_SIZE', 'LWS_GROUP_SIZE')  # set by torchrun, MPICH and LeaderWorkerSet
+# Set by Kubeflow's Trainer
+VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')
+# Set by torchrun, MPICH and LeaderWorkerSet
+LAUNCHERS = ('WORLD_SIZE', 'PMI_SIZE', 'LWS_GROUP_SIZE')
 ADDRESS = (lambda x: re.fullmatch(r'\S+:\d+', x), 'HOST:PORT')
 # Without autotuning, which may choose other algorithms after a restart.
 DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
 
-def start(coordinator: str | None = None, processes: int | None = None, process: int | None = None,
-          deterministic: bool = False) -> None:
+def start(
+    coordinator: str | None = None,
+    processes: int | None = None,
+    process: int | None = None,
+    deterministic: bool = False,
+) -> None:
     """Join the other processes, if there are any; call it before anything touches a device.
 
-    coordinator: 'HOST:PORT' of process 0, with the number of processes and this process's number; default: the
-    environment's VARIABLES. Without these, jax detects TPU pods, SLURM and Open MPI; otherwise this process runs alone.
+    coordinator: 'HOST:PORT' of process 0, with the number of processes and this process's number;
+    default: the environment's VARIABLES. Without these, jax detects TPU pods, SLURM and Open MPI;
+    otherwise this process runs alone.
     deterministic: make results on GPUs bitwise repeatable.
-    All but process 0 print nothing. UserError if the three do not fit, if the coordinator does not answer, and under
-    a launcher that sets none of VARIABLES: torchrun, MPICH, LeaderWorkerSet, an indexed Kubernetes Job.
+    All but process 0 print nothing. UserError if the three do not fit, if the coordinator does not
+    answer, and under
+    a launcher that sets none of VARIABLES: torchrun, MPICH, LeaderWorkerSet, an indexed Kubernetes
+    Job.
     """
     if deterministic:
         given = os.environ.get('XLA_FLAGS', '').split()
-        os.environ['XLA_FLAGS'] = ' '.join([*given, *(flag for flag in DETERMINISTIC.split() if flag not in given)])
-    # SLURM, Open MPI, or TPUs under Kubernetes: then jax finds the address and the number of this process itself.
-    detected = (any(map(_several, ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE')))
-                or ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '') or 'MEGASCALE_COORDINATOR_ADDRESS' in os.environ)
-    if (coordinator, processes) != (None, 1) and (any(map(os.environ.get, VARIABLES[1:])) or not detected):
+        os.environ['XLA_FLAGS'] = ' '.join(
+            [*given, *(flag for flag in DETERMINISTIC.split() if flag not in given)]
+        )
+    # SLURM, Open MPI, or TPUs under Kubernetes: then jax finds the address and the number of this
+    # process itself.
+    detected = (
+        any(map(_several, ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE')))
+        or ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '')
+        or 'MEGASCALE_COORDINATOR_ADDRESS' in os.environ
+    )
+    if (coordinator, processes) != (None, 1) and (
+        any(map(os.environ.get, VARIABLES[1:])) or not detected
+    ):
         coordinator = coordinator or os.environ.get(VARIABLES[0]) or None
         processes = _number(VARIABLES[1]) if processes is None else processes
         process = _number(VARIABLES[2]) if process is None else process
     if (coordinator, processes) == (None, 1) and not process:
         return
     if (coordinator, processes, process) != (None, None, None):
-        rules.require({f'--coordinator ({VARIABLES[0]})': (coordinator, ADDRESS),
-                       f'--processes ({VARIABLES[1]})': (processes, rules.whole(1)),
-                       f'--process ({VARIABLES[2]})': (
-                           process, rules.whole(0, processes - 1 if isinstance(processes, int) else 2 ** 31 - 1))})
+        rules.require(
+            {
+                f'--coordinator ({VARIABLES[0]})': (coordinator, ADDRESS),
+                f'--processes ({VARIABLES[1]})': (processes, rules.whole(1)),
+                f'--process ({VARIABLES[2]})': (
+                    process,
+                    rules.whole(0, processes - 1 if isinstance(processes, int) else 2**31 - 1),
+                ),
+            }
+        )
     elif not detected and not _tpu_vm():
         _check_launcher()
         return
-    others = f'{processes or "all"} processes at {coordinator or "the address that the environment gives"}'
+    others = (
+        f'{processes or "all"} processes at '
+        f'{coordinator or "the address that the environment gives"}'
+    )
     print(f'waiting for {others} ...', file=sys.stderr, flush=True)
     # Where jax itself gives up, it aborts this process with a stack trace.
     timer = threading.Timer(WAIT_S, _give_up, [others])
     timer.start()
     try:
-        _in_a_thread(lambda: jax.distributed.initialize(
-            coordinator, processes, process, initialization_timeout=2 * WAIT_S, heartbeat_timeout_seconds=HEARTBEAT_S))
+        _in_a_thread(
+            lambda: jax.distributed.initialize(
+                coordinator,
+                processes,
+                process,
+                initialization_timeout=2 * WAIT_S,
+                heartbeat_timeout_seconds=HEARTBEAT_S,
+            )
+        )
     except (RuntimeError, ValueError) as error:
-        raise UserError(f'could not join the other processes (coordinator {coordinator or "of the environment"}): '
-                        f'{" ".join(str(error).split())[:300]}') from None
+        raise UserError(
+            'could not join the other processes (coordinator '
+            f'{coordinator or "of the environment"}): '
+            f'{" ".join(str(error).split())[:300]}'
+        ) from None
     except OSError as error:  # no such server
-        raise UserError(f'could not ask the metadata server of this TPU VM for the other processes ({error}): where '
-                        'there is none, set TPU_SKIP_MDS_QUERY=1') from None
+        raise UserError(
+            'could not ask the metadata server of this TPU VM for the other '
+            f'processes ({error}): where '
+            'there is none, set TPU_SKIP_MDS_QUERY=1'
+        ) from None
     finally:
         timer.cancel()
-    faulthandler.disable()  # if another process dies, jax aborts this one: a Python stack trace would hide its reason
+    # If another process dies, jax aborts this one: a Python stack trace would hide its reason
+    faulthandler.disable()
     if jax.process_count() == 1:
         return
     if not primary():
@@ -86,7 +128,8 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
 
 
 def _in_a_thread(function):
-    """Call a function that waits outside of Python, where no signal would be handled; raises what it raises."""
+    """Call a function that waits outside of Python, where no signal would be handled; raises what
+    it raises."""
     outcome: futures.Future = futures.Future()
 
     def run():
@@ -94,13 +137,18 @@ def _in_a_thread(function):
             outcome.set_result(function())
         except Exception as error:
             outcome.set_exception(error)
+
     threading.Thread(target=run, daemon=True).start()
     outcome.result()
 
 
 def _give_up(others):
-    print(f'error: waited {WAIT_S} s for {others}: check that each of them runs and reaches this address',
-          file=sys.stderr, flush=True)
+    print(
+        f'error: waited {WAIT_S} s for {others}: check that each of them runs and reaches this '
+        'address',
+        file=sys.stderr,
+        flush=True,
+    )
     os._exit(1)
 
 
@@ -111,14 +159,19 @@ def _number(variable):
 
 
 def _check_launcher():
-    """UserError under a launcher of several processes that jax does not detect: each of them would work alone."""
+    """UserError under a launcher of several processes that jax does not detect: each of them would
+    work alone."""
     launcher = next(filter(_several, LAUNCHERS), None)
     if os.environ.get('JOB_COMPLETION_INDEX') and not os.environ.get('TPU_WORKER_HOSTNAMES'):
         launcher = 'JOB_COMPLETION_INDEX'  # an indexed Job of Kubernetes
     if launcher:
-        raise UserError(f'{launcher}={os.environ[launcher]} in the environment: this seems to be one of several '
-                        f'processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and {VARIABLES[2]}, or '
-                        f'{VARIABLES[1]}=1 (--processes=1) if it works alone')
+        raise UserError(
+            f'{launcher}={os.environ[launcher]} in the environment: this seems to be '
+            'one of several '
+            f'processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and '
+            f'{VARIABLES[2]}, or '
+            f'{VARIABLES[1]}=1 (--processes=1) if it works alone'
+        )
 
 
 def _several(variable):
@@ -133,13 +186,22 @@ def joined() -> bool:
 
 
 def lost(error: Exception) -> bool:
-    """Whether an exception means that another process died. If so, first wait for jax to print which one and to end
-    this process."""
-    if not joined() or not isinstance(error, jax.errors.JaxRuntimeError) or 'RESOURCE_EXHAUSTED' in str(error):
+    """Whether an exception means that another process died. If so, first wait for jax to print
+    which one and to end this process."""
+    if (
+        not joined()
+        or not isinstance(error, jax.errors.JaxRuntimeError)
+        or 'RESOURCE_EXHAUSTED' in str(error)
+    ):
         return False
-    print(f'error: process {jax.process_index()}: a step failed in several processes '
-          f'({" ".join(str(error).split())[:200]}); waiting up to {2 * HEARTBEAT_S} s for the number of the process '
-          'that is gone', file=sys.stderr, flush=True)
+    print(
+        f'error: process {jax.process_index()}: a step failed in several processes '
+        f'({" ".join(str(error).split())[:200]}); waiting up to {2 * HEARTBEAT_S} s for the '
+        'number of the process '
+        'that is gone',
+        file=sys.stderr,
+        flush=True,
+    )
     time.sleep(2 * HEARTBEAT_S)
     return True
 
@@ -161,10 +223,12 @@ def from_primary(text: str) -> str:
 
 
 def _gathered(text, n):
-    """The text of each process, truncated to n bytes if there are several, in the order of their numbers."""
+    """The text of each process, truncated to n bytes if there are several, in the order of their
+    numbers."""
     if jax.process_count() == 1:
         return [text]
-    array = np.frombuffer(text.encode()[:n].ljust(n, b'\0'), np.uint8)  # processes exchange arrays of one shape
+    # Processes exchange arrays of one shape
+    array = np.frombuffer(text.encode()[:n].ljust(n, b'\0'), np.uint8)
     gathered = multihost_utils.process_allgather(array)
     return [bytes(row).rstrip(b'\0').decode(errors='replace') for row in gathered]
 
@@ -175,14 +239,22 @@ def everywhere(fact: bool) -> bool:
 
 
 def agree(facts: dict) -> None:
-    """UserError, in every process, naming facts {'config.seed': JSON value, ...} that differ, and where they do."""
+    """UserError, in every process, naming facts {'config.seed': JSON value, ...} that differ, and
+    where they do."""
     digests = {name: storage.json_digest(value)[:16] for name, value in facts.items()}
     found = [json.loads(text) for text in _gathered(json.dumps(digests), 1 << 16)]
     others = [str(process) for process, digests in enumerate(found) if digests != found[0]]
-    names = [name for name in sorted(set().union(*found)) if len({digests.get(name) for digests in found}) > 1]
+    names = [
+        name
+        for name in sorted(set().union(*found))
+        if len({digests.get(name) for digests in found}) > 1
+    ]
     if others:
-        raise UserError(f'{", ".join(names)}: not the same in process {", ".join(others)} of {jax.process_count()} as '
-                        'in process 0')
+        raise UserError(
+            f'{", ".join(names)}: not the same in process {", ".join(others)} of '
+            f'{jax.process_count()} as '
+            'in process 0'
+        )
 
 
 def _tpu_vm():
@@ -190,4 +262,6 @@ def _tpu_vm():
     devices = glob.glob('/dev/accel*') or glob.glob('/dev/vfio/[0-9]*')
     if not importlib.util.find_spec('libtpu') or not devices:
         return False
-    return 'tpu' in os.environ.get('JAX_PLATFORMS', 'tpu') and 'TPU_SKIP_MDS_QUERY' not in os.environ
+    return (
+        'tpu' in os.environ.get('JAX_PLATFORMS', 'tpu') and 'TPU_SKIP_MDS_QUERY' not in os.environ
+    )

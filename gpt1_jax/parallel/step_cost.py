@@ -2,6 +2,7 @@
 
 The compiled step may differ: experiments/compile/check.py reads it.
 """
+
 import math
 import re
 from typing import Any
@@ -12,32 +13,45 @@ from gpt1_jax.parallel.sharding import named_leaves
 
 
 def flops_per_token(params: Any, n_ctx: int) -> int:
-    """Floating-point operations per token of a training step, forward and backward: 752.75e6 at the paper's size.
+    """Floating-point operations per token of a training step, forward and backward: 752.75e6 at the
+    paper's size.
 
-    params: tree of arrays or shapes of a backbone. n_ctx: positions of a window. Counts matrix products: six operations
-    per weight, the output layer (embed/tokens) included, and attention over all n_ctx positions, its masked half
-    included, as is usual. Recomputation by remat is not counted.
+    params: tree of arrays or shapes of a backbone. n_ctx: positions of a window. Counts matrix
+    products: six operations per weight, the output layer (embed/tokens) included, and attention
+    over all n_ctx positions, its masked half included, as is usual. Recomputation by remat is not
+    counted.
     """
     total = 0
     for name, leaf in named_leaves(params).items():
         if re.search(r'(kernel|embed/tokens)$', name):
             total += 6 * leaf.size
-        if name.endswith('attn/out/kernel'):  # [N, H, E, D]: scores and mixture, two products of n_ctx x H E each
+        # [N, H, E, D]: scores and mixture, two products of n_ctx x H E each
+        if name.endswith('attn/out/kernel'):
             total += 12 * n_ctx * math.prod(leaf.shape[:3])
     return total
 
 
 def memory(state: Any) -> dict[str, int]:
-    """{'parameters', 'gradients', 'Adam moments': bytes per device} of a TrainState of shapes with shardings."""
-    parameters, moments = (sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
-                               for leaf in jax.tree.leaves(tree)) for tree in (state.params, state.opt_state))
+    """{'parameters', 'gradients', 'Adam moments': bytes per device} of a TrainState of shapes with
+    shardings."""
+    parameters, moments = (
+        sum(
+            math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+            for leaf in jax.tree.leaves(tree)
+        )
+        for tree in (state.params, state.opt_state)
+    )
     return {'parameters': parameters, 'gradients': parameters, 'Adam moments': moments}
 
 
 def lines(state: Any, rows: int, n_ctx: int) -> list[str]:
-    """The cost as lines to print. state: TrainState of shapes with shardings (loop.Program.state)."""
+    """The cost as lines to print. state: TrainState of shapes with shardings
+    (loop.Program.state)."""
     flops = flops_per_token(state.params, n_ctx)
     held = ', '.join(f'{name} {size / 2**20:,.1f} MiB' for name, size in memory(state).items())
-    return [f'a step: {rows:,} x {n_ctx} tokens, {flops / 1e6:,.2f} MFLOP each, {flops * rows * n_ctx / 1e12:,.2f} '
-            'TFLOP in all',
-            f'memory a device: {held}; activations come on top']
+    return [
+        f'a step: {rows:,} x {n_ctx} tokens, {flops / 1e6:,.2f} MFLOP each, '
+        f'{flops * rows * n_ctx / 1e12:,.2f} '
+        'TFLOP in all',
+        f'memory a device: {held}; activations come on top',
+    ]

@@ -1,8 +1,10 @@
 """The options of XLA that a training step is compiled with, on the platforms that need some."""
+
 import os
 
-# On an H200 cuBLASLt's products, which add biases inside, make the paper's step 5% faster than XLA's choice between
-# them and Triton's (experiments/benchmarks/README.md). With ftz, denormal numbers are zero and 2^x needs no scaling.
+# On an H200 cuBLASLt's products, which add biases inside, make the paper's step 5% faster than
+# XLA's choice between them and Triton's (experiments/benchmarks/README.md). With ftz, denormal
+# numbers are zero and 2^x needs no scaling.
 GPU = {'xla_gpu_enable_triton_gemm': False, 'xla_gpu_ftz': True}
 
 

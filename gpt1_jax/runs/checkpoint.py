@@ -1,10 +1,12 @@
-"""Checkpoints through Orbax's v1 interface, its only importer: items params, opt_state and meta, written asynchronously
-and verified when read.
+"""Checkpoints through Orbax's v1 interface, its only importer: items params, opt_state and meta,
+written asynchronously and verified when read.
 
-Orbax restores some corrupted files without an error. So meta holds a digest of every array, computed on the device from
-its values (the same on any mesh), and a digest of itself: these decide whether a step is sound, and name the damaged
-array. Which steps are kept (retention.py) is decided from meta alone.
+Orbax restores some corrupted files without an error. So meta holds a digest of every array,
+computed on the device from its values (the same on any mesh), and a digest of itself: these decide
+whether a step is sound, and name the damaged array. Which steps are kept (retention.py) is decided
+from meta alone.
 """
+
 import concurrent.futures
 import contextlib
 import hashlib
@@ -22,7 +24,9 @@ from gpt1_jax.parallel import processes
 from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.runs import retention
 from gpt1_jax.runs.checkpoint_errors import CheckpointError, Mismatch, explained, together
-from gpt1_jax.runs.checkpoint_errors import DamagedError as DamagedError  # for callers of this module
+
+# For callers of this module
+from gpt1_jax.runs.checkpoint_errors import DamagedError as DamagedError
 from gpt1_jax.runs.provenance import describe, environment
 from gpt1_jax.runs.retention import steps
 from gpt1_jax.training.loop import TrainState
@@ -31,16 +35,23 @@ _TRIES = 5  # of a write to an object store
 
 
 class Writer:
-    """Writes the checkpoints of a run; keeps the latest `keep_latest`, the best `keep_best` and all of `keep_steps`."""
+    """Writes the checkpoints of a run; keeps the latest `keep_latest`, the best `keep_best` and all
+    of `keep_steps`."""
 
-    def __init__(self, directory: storage.Path, keep_latest: int = 2, keep_best: int = 1,
-                 keep_steps: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        directory: storage.Path,
+        keep_latest: int = 2,
+        keep_best: int = 1,
+        keep_steps: Sequence[int] = (),
+    ) -> None:
         self.directory = directory
         self._keep = (keep_latest, keep_best, keep_steps)
         self._pool = concurrent.futures.ThreadPoolExecutor(1, 'checkpoint')
         self._pending: tuple[int, concurrent.futures.Future] | None = None  # the write in progress
         self._saved = set(steps(self.directory))
-        self._qualities = {}  # of the steps that retention may delete; a step with a damaged meta is left alone
+        # Of the steps that retention may delete; a step with a damaged meta is left alone
+        self._qualities = {}
         for step in self._saved:
             with contextlib.suppress(CheckpointError):
                 self._qualities[step] = read_meta(self.directory, step)['quality']
@@ -52,8 +63,8 @@ class Writer:
     def save(self, state: TrainState, meta: dict, quality: float | None = None) -> None:
         """Write a step in the background; returns once the state may be donated to the next step.
 
-        quality: higher is better; decides which steps are the best. Steps already saved are left as they are.
-        CheckpointError if the write before this one failed.
+        quality: higher is better; decides which steps are the best. Steps already saved are left as
+        they are. CheckpointError if the write before this one failed.
         """
         self._finish()
         step = int(state.step)
@@ -61,13 +72,18 @@ class Writer:
             return
         with explained(self.directory, step, writes=True):
             items = {'params': state.params, 'opt_state': state.opt_state}
-            meta = meta | {'step': step, 'quality': quality, 'skipped': int(state.skipped),
-                           'environment': environment(state.params),
-                           'arrays': {name: describe(tree) for name, tree in items.items()}}
+            meta = meta | {
+                'step': step,
+                'quality': quality,
+                'skipped': int(state.skipped),
+                'environment': environment(state.params),
+                'arrays': {name: describe(tree) for name, tree in items.items()},
+            }
             meta = json.loads(json.dumps(meta))  # tuples become lists, as they will be read
             meta['digest'] = storage.json_digest(meta)
             if jax.default_backend() == 'cpu':
-                # On a CPU Orbax's "copy to the host" is the device's own buffer, which the next step overwrites.
+                # On a CPU Orbax's "copy to the host" is the device's own buffer, which the next
+                # step overwrites.
                 items = jax.tree.map(jnp.copy, items)
             items['meta'] = meta
             response = _write(self.directory / str(step), items)
@@ -98,9 +114,18 @@ class Writer:
                 response.result()
                 break
             except ValueError as error:
-                # The reply to a write of OCDBT's manifest was lost: TensorStore repeats it, finds its own and gives up.
-                gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(items))
-                if 'ALREADY_EXISTS' not in str(error) or gone or not again or jax.process_count() > 1:
+                # The reply to a write of OCDBT's manifest was lost: TensorStore repeats it, finds
+                # its own and gives up.
+                gone = any(
+                    isinstance(leaf, jax.Array) and leaf.is_deleted()
+                    for leaf in jax.tree.leaves(items)
+                )
+                if (
+                    'ALREADY_EXISTS' not in str(error)
+                    or gone
+                    or not again
+                    or jax.process_count() > 1
+                ):
                     raise
                 retention.clear(self.directory)
                 response = _write(self.directory / str(step), items)
@@ -123,17 +148,19 @@ def _write(path, items):
 
 
 def best_step(directory: storage.Path) -> int:
-    """The saved step of highest quality (the earliest of equals), or the latest where none has a quality."""
+    """The saved step of highest quality (the earliest of equals), or the latest where none has a
+    quality."""
     qualities = {step: read_meta(directory, step)['quality'] for step in steps(directory)}
     ranked = retention.ranked(qualities)
     return ranked[0] if ranked else max(qualities)
 
 
 def read_meta(directory: storage.Path, step: int) -> dict:
-    """What Writer.save was given as meta, with 'step', 'quality', 'environment' and 'arrays' (shape, dtype, digest of
-    every leaf). DamagedError where it is not what was written."""
+    """What Writer.save was given as meta, with 'step', 'quality', 'environment' and 'arrays'
+    (shape, dtype, digest of every leaf). DamagedError where it is not what was written."""
     with explained(directory, step, 'meta'):
-        # Not through Orbax, whose reads are numbered: of several processes one may read more than the others.
+        # Not through Orbax, whose reads are numbered: of several processes one may read more than
+        # the others.
         meta = json.loads(storage.read(directory / str(step) / 'meta' / 'data.json'))
         if meta.pop('digest', None) != storage.json_digest(meta):
             raise Mismatch('meta does not match the digest made when it was saved')
@@ -145,15 +172,24 @@ def read_meta(directory: storage.Path, step: int) -> dict:
 def restore(directory: storage.Path, step: int, abstract: TrainState) -> TrainState:
     """The TrainState of a step, on the mesh of `abstract`, every array checked against its digest.
 
-    abstract: TrainState of ShapeDtypeStructs with shardings, of any mesh. CheckpointError where arrays are missing or
-    have other shapes, DamagedError where they are not what was written.
+    abstract: TrainState of ShapeDtypeStructs with shardings, of any mesh. CheckpointError where
+    arrays are missing or have other shapes, DamagedError where they are not what was written.
     """
+
     def scalar(value, abstract):
-        return jax.make_array_from_callback((), abstract.sharding, lambda _: np.asarray(value, abstract.dtype))
+        return jax.make_array_from_callback(
+            (), abstract.sharding, lambda _: np.asarray(value, abstract.dtype)
+        )
+
     tree = _restore(directory, step, {'params': abstract.params, 'opt_state': abstract.opt_state})
     skipped = read_meta(directory, step)['skipped']
-    return TrainState(scalar(step, abstract.step), tree['params'], tree['opt_state'],
-                      scalar(skipped, abstract.skipped), scalar(False, abstract.halted))
+    return TrainState(
+        scalar(step, abstract.step),
+        tree['params'],
+        tree['opt_state'],
+        scalar(skipped, abstract.skipped),
+        scalar(False, abstract.halted),
+    )
 
 
 def restore_params(directory: storage.Path, step: int, abstract: Any) -> Any:
@@ -178,8 +214,11 @@ def _restore(directory, step, abstract):
                 restored[item] = _read(directory / str(step), item, tree)
             for name, array in describe(restored[item]).items():
                 if array['digest'] != stored[item][name]['digest']:
-                    raise Mismatch(f'{item}/{name} is damaged: its values do not match the digest made when it was '
-                                    'saved')
+                    raise Mismatch(
+                        f'{item}/{name} is damaged: its values do not match the digest '
+                        'made when it was '
+                        'saved'
+                    )
     return restored
 
 
@@ -187,16 +226,23 @@ def _check_shapes(where, tree, stored):
     """CheckpointError unless the stored arrays are those of the tree."""
     wanted = named_leaves(tree)
     for name in sorted(wanted.keys() ^ stored.keys()):
-        place = 'not in the checkpoint' if name in wanted else 'in the checkpoint, but not in this model'
+        place = (
+            'not in the checkpoint'
+            if name in wanted
+            else 'in the checkpoint, but not in this model'
+        )
         raise CheckpointError(f'{where}/{name} is {place}')
     for name, leaf in wanted.items():
         shape = tuple(stored[name]['shape'])
         if leaf.shape != shape:
-            raise CheckpointError(f'{where}/{name} has shape {shape}, this model wants {leaf.shape}')
+            raise CheckpointError(
+                f'{where}/{name} has shape {shape}, this model wants {leaf.shape}'
+            )
 
 
 def _read(path, item, abstract):
-    """The arrays of an item of a step, without waiting for other processes, which may have failed."""
+    """The arrays of an item of a step, without waiting for other processes, which may have
+    failed."""
     context = ocp.Context()
     context.multiprocessing.active_processes = {jax.process_index()}
     context.multiprocessing.primary_host = jax.process_index()

@@ -1,7 +1,10 @@
-"""One line for whatever fails while a checkpoint is read or written: which step, which array, which other steps.
+"""One line for whatever fails while a checkpoint is read or written: which step, which array, which
+other steps.
 
-Orbax and TensorStore raise many exceptions, some of them pages long, and a damaged file can cause almost any of them.
+Orbax and TensorStore raise many exceptions, some of them pages long, and a damaged file can cause
+almost any of them.
 """
+
 import contextlib
 import errno
 import functools
@@ -18,17 +21,23 @@ from gpt1_jax.runs.retention import steps
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be read or written, or does not fit; the message names directory, step and array."""
+    """A checkpoint that cannot be read or written, or does not fit; the message names directory,
+    step and array."""
 
 
 class DamagedError(CheckpointError):
-    """A step that is not what was written. cause: what is wrong with it; others: the other steps of the directory."""
+    """A step that is not what was written. cause: what is wrong with it; others: the other steps of
+    the directory."""
 
     def __init__(self, directory: storage.Path, step: int, cause: str) -> None:
         self.step = step
         self.cause = cause
         self.others = [other for other in steps(directory) if other != step]
-        others = f'other steps there: {", ".join(map(str, self.others))}' if self.others else 'there is no other step'
+        others = (
+            f'other steps there: {", ".join(map(str, self.others))}'
+            if self.others
+            else 'there is no other step'
+        )
         super().__init__(f'{directory / str(step)}: {cause}; {others}')
 
 
@@ -41,8 +50,11 @@ _MACHINE = (MemoryError, RuntimeError, PermissionError, TimeoutError, Connection
 
 
 @contextlib.contextmanager
-def explained(directory: storage.Path, step: int | None, item: str = '', writes: bool = False) -> Iterator[None]:
-    """While a step is read: any exception becomes a CheckpointError, a DamagedError unless the machine is at fault.
+def explained(
+    directory: storage.Path, step: int | None, item: str = '', writes: bool = False
+) -> Iterator[None]:
+    """While a step is read: any exception becomes a CheckpointError, a DamagedError unless the
+    machine is at fault.
 
     item: which part of the step is read. writes: the step (None: the directory) is written instead.
     """
@@ -62,13 +74,16 @@ def explained(directory: storage.Path, step: int | None, item: str = '', writes:
         if isinstance(error, _MACHINE):
             raise CheckpointError(f'{where}: {_cause(error)}') from error
         assert step is not None  # a directory is only written
-        cause = str(error) if isinstance(error, Mismatch) else f'{item} is damaged ({_cause(error)})'
+        cause = (
+            str(error) if isinstance(error, Mismatch) else f'{item} is damaged ({_cause(error)})'
+        )
         raise DamagedError(directory, step, cause) from error
 
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """If one of several processes fails, all do: the others would wait for it at the next collective operation."""
+    """If one of several processes fails, all do: the others would wait for it at the next
+    collective operation."""
     failed = None
     try:
         yield
@@ -80,20 +95,29 @@ def together() -> Iterator[None]:
 
 def _cause(error):
     """The first line of the text of an exception's first cause, or that the disk is full."""
-    while error.__cause__:  # Orbax: a handler that is "incompatible"; TensorStore, below it: which file, and why
+    # Orbax: a handler that is "incompatible"; TensorStore, below it: which file, and why
+    while error.__cause__:
         error = error.__cause__
     text = re.sub(r'Error opening "\w+" driver: | \[tensorstore_spec.*', '', str(error).strip())
-    if getattr(error, 'errno', None) in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in text:
+    if (
+        getattr(error, 'errno', None) in (errno.ENOSPC, errno.EDQUOT)
+        or os.strerror(errno.ENOSPC) in text
+    ):
         return os.strerror(errno.ENOSPC)
     return f'{type(error).__name__}: {(text.splitlines() or [""])[0][:500]}'
 
 
 @functools.cache
 def _quiet():
-    """Silence 'Event loop is closed' from TensorStore's threads, and the errors of other arrays: after an error Orbax
-    closes the loop that they call, and Python would print dozens of these beside the error's one line."""
+    """Silence 'Event loop is closed' from TensorStore's threads, and the errors of other arrays:
+    after an error Orbax closes the loop that they call, and Python would print dozens of these
+    beside the error's one line."""
+
     def quieter(hook, error):
         return lambda *args: str(error(*args)) == 'Event loop is closed' or hook(*args)
-    logging.getLogger('asyncio').addFilter(lambda record: 'exception was never retrieved' not in record.getMessage())
+
+    logging.getLogger('asyncio').addFilter(
+        lambda record: 'exception was never retrieved' not in record.getMessage()
+    )
     sys.unraisablehook = quieter(sys.unraisablehook, lambda args: args.exc_value)
     sys.excepthook = quieter(sys.excepthook, lambda kind, error, traceback: error)

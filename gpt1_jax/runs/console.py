@@ -1,5 +1,6 @@
-"""What a run prints: its table of parameters, a line every so many steps, and before the first step of pretraining the
-text, the plan and the estimated time."""
+"""What a run prints: its table of parameters, a line every so many steps, and before the first step
+of pretraining the text, the plan and the estimated time."""
+
 import datetime
 import math
 from typing import Any
@@ -12,8 +13,9 @@ from gpt1_jax.training import loop, profiling
 
 
 def parameters(tree: Any) -> list[str]:
-    """The table of a parameter tree's leaves (arrays or shapes), as lines: name, shape, type, count and partition, and
-    the total count. The partition has the mesh axis of each dimension, - where it is not sharded."""
+    """The table of a parameter tree's leaves (arrays or shapes), as lines: name, shape, type, count
+    and partition, and the total count. The partition has the mesh axis of each dimension, - where
+    it is not sharded."""
     rows = []
     for name, leaf in named_leaves(tree).items():
         shape = ' x '.join(map(str, leaf.shape))
@@ -21,22 +23,32 @@ def parameters(tree: Any) -> list[str]:
         rows.append((name, shape, str(leaf.dtype), leaf.size, partition))
     rows.append(('parameters', '', '', sum(row[3] for row in rows), ''))
     width = max(len(row[0]) for row in rows)
-    return [f'  {name:{width}}  {shape:>22}  {dtype:>8}  {count:>12,}  {partition}'.rstrip()
-            for name, shape, dtype, count, partition in rows]
+    return [
+        f'  {name:{width}}  {shape:>22}  {dtype:>8}  {count:>12,}  {partition}'.rstrip()
+        for name, shape, dtype, count, partition in rows
+    ]
 
 
 def print_line(step: int, total: int, metrics: dict) -> None:
     """Print the metrics that loop.fit logs, and device_peaks.measured."""
-    print(f"step {step:,}/{total:,}  loss {metrics['loss']:.4f}  rate {metrics['learning_rate']:.2e}  "
-          f"{metrics['tokens_per_s']:,.0f} tokens/s{machine(metrics)}  {duration(metrics['seconds_left'])} left, "
-          f'{math.floor(100 * step / total)}% done', flush=True)
+    print(
+        f'step {step:,}/{total:,}  loss {metrics["loss"]:.4f}  rate '
+        f'{metrics["learning_rate"]:.2e}  '
+        f'{metrics["tokens_per_s"]:,.0f} tokens/s{machine(metrics)}  '
+        f'{duration(metrics["seconds_left"])} left, '
+        f'{math.floor(100 * step / total)}% done',
+        flush=True,
+    )
 
 
 def machine(metrics: dict) -> str:
     """'  41.2% MFU  memory 61.3 of 78.4 GiB' of what device_peaks.measured found."""
-    text = f"  {metrics['mfu']:.1%} MFU" if 'mfu' in metrics else ''
+    text = f'  {metrics["mfu"]:.1%} MFU' if 'mfu' in metrics else ''
     if 'memory_bytes' in metrics:
-        text += f"  memory {metrics['memory_bytes'] / 2**30:.1f} of {metrics['memory_limit'] / 2**30:.1f} GiB"
+        text += (
+            f'  memory {metrics["memory_bytes"] / 2**30:.1f} of '
+            f'{metrics["memory_limit"] / 2**30:.1f} GiB'
+        )
     return text
 
 
@@ -45,23 +57,48 @@ def duration(seconds: float) -> str:
     return str(datetime.timedelta(seconds=int(seconds)))
 
 
-def print_plan(manifest: dict, per_epoch: float, total: int, n_ctx: int, size: int, unigram_loss: float,
-               warmup_steps: int) -> None:
-    """Print what is read, and how often. per_epoch, total: steps. size: windows in a batch. unigram_loss: in nats."""
+def print_plan(
+    manifest: dict,
+    per_epoch: float,
+    total: int,
+    n_ctx: int,
+    size: int,
+    unigram_loss: float,
+    warmup_steps: int,
+) -> None:
+    """Print what is read, and how often. per_epoch, total: steps. size: windows in a batch.
+    unigram_loss: in nats."""
     for split, entry in manifest['splits'].items():
         unknown = entry['unknown'] / max(1, entry['tokens'])
-        print(f"{split} text: {entry['documents']:,} documents, {entry['tokens']:,} tokens, {unknown:.3%} unknown")
-    print(f'{total:,} steps of {size} x {n_ctx} tokens: {total / per_epoch:.2f} epochs of {per_epoch:,.1f} steps',
-          flush=True)
+        print(
+            f'{split} text: {entry["documents"]:,} documents, {entry["tokens"]:,} tokens, '
+            f'{unknown:.3%} unknown'
+        )
+    print(
+        f'{total:,} steps of {size} x {n_ctx} tokens: {total / per_epoch:.2f} epochs of '
+        f'{per_epoch:,.1f} steps',
+        flush=True,
+    )
     if warmup_steps > total / 10:
-        print(f"warning: the warm-up of {warmup_steps:,} steps is more than a tenth of the run's {total:,} "
-              '(config.optimizer.warmup_steps)', flush=True)
-    print(f'a unigram model of the training text has a loss of {unigram_loss:.3f}: training should pass it soon '
-          'after the warm-up', flush=True)
+        print(
+            f"warning: the warm-up of {warmup_steps:,} steps is more than a tenth of the run's "
+            f'{total:,} '
+            '(config.optimizer.warmup_steps)',
+            flush=True,
+        )
+    print(
+        f'a unigram model of the training text has a loss of {unigram_loss:.3f}: training '
+        'should pass it soon '
+        'after the warm-up',
+        flush=True,
+    )
 
 
-def print_start(program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, model: Any) -> None:
-    """Print what the program computes and needs, and where it runs. model: the backbone's config."""
+def print_start(
+    program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, model: Any
+) -> None:
+    """Print what the program computes and needs, and where it runs. model: the backbone's
+    config."""
     tokens_per_row = int(batches.tokens_per_step) // batches.size
     print('\n'.join(step_cost.lines(program.state, batches.size, tokens_per_row)))
     _print_advice(model)
@@ -70,9 +107,12 @@ def print_start(program: loop.Program, state: loop.TrainState, total: int, batch
     where = 'read a step ahead'
     if batches.resident:
         where = f'on each device, {batches.resident[0].nbytes / 2**20:,.1f} MiB'
-    print(f'step {step:,} of {total:,}: {beginning} on {program.mesh.size} {jax.devices()[0].device_kind} device(s) of '
-          f'{jax.process_count()} process(es), {dict(program.mesh.shape)}; tokens {where}',
-          flush=True)
+    print(
+        f'step {step:,} of {total:,}: {beginning} on {program.mesh.size} '
+        f'{jax.devices()[0].device_kind} device(s) of '
+        f'{jax.process_count()} process(es), {dict(program.mesh.shape)}; tokens {where}',
+        flush=True,
+    )
 
 
 def _print_advice(model):
@@ -81,22 +121,35 @@ def _print_advice(model):
         print(line)
 
 
-def estimate(program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: Any) -> None:
-    """Time a few steps and print what the whole run would take; of a step that does not fit, only what it needs."""
+def estimate(
+    program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: Any
+) -> None:
+    """Time a few steps and print what the whole run would take; of a step that does not fit, only
+    what it needs."""
     print('\n'.join(parameters(program.state.params)))
     _print_advice(model)
-    flops = step_cost.flops_per_token(program.state.params, int(batches.tokens_per_step) // batches.size)
+    flops = step_cost.flops_per_token(
+        program.state.params, int(batches.tokens_per_step) // batches.size
+    )
     step, compiling, memory = profiling.compile_step(program, hyper, batches)
-    free, seconds = profiling.free_memory(program.mesh), None
+    free = profiling.free_memory(program.mesh)
+    seconds = None
     if free is None or memory <= free:
         seconds = profiling.time_steps(program, step, hyper, batches, steps=3)
     if seconds is None:
         there = '' if free is None else f' ({free / 2**30:.1f} GiB)'
-        print(f'dry run: a step needs {memory / 2**30:.1f} GiB, more than a device has free{there}, and '
-              f'was not run. {total:,} steps are {flops * batches.tokens_per_step * total:.3g} FLOP. Less memory: '
-              '--config.batch.microbatches=N (the same update), --config.model.remat=True (not for an LSTM)')
+        print(
+            f'dry run: a step needs {memory / 2**30:.1f} GiB, more than a device has '
+            f'free{there}, and '
+            f'was not run. {total:,} steps are {flops * batches.tokens_per_step * total:.3g} '
+            'FLOP. Less memory: '
+            '--config.batch.microbatches=N (the same update), --config.model.remat=True (not '
+            'for an LSTM)'
+        )
         return
     rate = batches.tokens_per_step / seconds
     use = machine(device_peaks.measured(rate, flops, program.mesh))
-    print(f'dry run: {rate:,.0f} tokens/s over three steps after {compiling:.0f} s of '
-          f'compiling{use}; {total:,} steps would take {duration(seconds * total)}')
+    print(
+        f'dry run: {rate:,.0f} tokens/s over three steps after {compiling:.0f} s of '
+        f'compiling{use}; {total:,} steps would take {duration(seconds * total)}'
+    )

@@ -1,15 +1,20 @@
-"""A lock on a directory, for one writer at a time: DIR/.lock, which names the holder. How others are excluded:
+"""A lock on a directory, for one writer at a time: DIR/.lock, which names the holder. How others
+are excluded:
 
-    the same machine   flock, which the kernel releases with the process: a killed run can be continued at once
-    other machines     flock, where the file system shares it between machines (NFS and Lustre by default), and a lease:
-                       the holder rewrites .lock every BEAT_S seconds; another process watches it for LEASE_S seconds
-                       and takes it over if it has not changed. Where flock is kept to each machine, two processes that
-                       start within a second both begin; one of them stops at its next `check`
-    an object store    the lease alone; each write is conditional on the generation seen before, so exactly one wins
+    the same machine   flock, which the kernel releases with the process: a killed run can be
+                       continued at once
+    other machines     flock, where the file system shares it between machines (NFS and Lustre by
+                       default), and a lease: the holder rewrites .lock every BEAT_S seconds;
+                       another process watches it for LEASE_S seconds and takes it over if it has
+                       not changed. Where flock is kept to each machine, two processes that start
+                       within a second both begin; one of them stops at its next `check`
+    an object store    the lease alone; each write is conditional on the generation seen before, so
+                       exactly one wins
 
-A lease is taken over at once if its holder ran on this machine and its process has ended. Clocks are not compared.
-Reading a directory needs no lock.
+A lease is taken over at once if its holder ran on this machine and its process has ended. Clocks
+are not compared. Reading a directory needs no lock.
 """
+
 import contextlib
 import datetime
 import errno
@@ -37,10 +42,12 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # flock on some ne
 
 @contextlib.contextmanager
 def hold(directory: storage.Path) -> Iterator['Lock']:
-    """Hold the lock on a directory, which is created if it does not exist, and removed at the end if still empty.
+    """Hold the lock on a directory, which is created if it does not exist, and removed at the end
+    if still empty.
 
-    UserError if another process holds the lock, naming it, or if the directory cannot be written. If the holder is on
-    another machine and may have died, prints so and waits up to LEASE_S seconds for its heartbeat.
+    UserError if another process holds the lock, naming it, or if the directory cannot be written.
+    If the holder is on another machine and may have died, prints so and waits up to LEASE_S seconds
+    for its heartbeat.
     """
     places = () if storage.remote(directory) else (directory, *directory.parents)
     new = [path for path in places if not path.exists()]
@@ -62,10 +69,15 @@ class Lock:
 
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
-        self._record = {'pid': os.getpid(), 'host': socket.gethostname(), 'machine': _machine(), 'beat': 0,
-                        'numbers': _numbers(),
-                        'since': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
-                        'id': uuid.uuid4().hex}
+        self._record = {
+            'pid': os.getpid(),
+            'host': socket.gethostname(),
+            'machine': _machine(),
+            'beat': 0,
+            'numbers': _numbers(),
+            'since': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
+            'id': uuid.uuid4().hex,
+        }
         self._taken_by: dict | None = None  # the record of a process that took it over
         kind = _ObjectLease if storage.remote(directory) else _FileLease
         with storage.naming(directory / FILE):
@@ -75,10 +87,14 @@ class Lock:
         self._thread.start()
 
     def check(self) -> None:
-        """UserError if another process has taken over the lock, because this one did not renew it in time."""
+        """UserError if another process has taken over the lock, because this one did not renew it
+        in time."""
         if self._taken_by:
-            raise UserError(f'{_who(self._taken_by)} has taken over the lock on {self.directory}, which this process '
-                            f'did not renew for more than {LEASE_S} s: stopped')
+            raise UserError(
+                f'{_who(self._taken_by)} has taken over the lock on {self.directory}, '
+                'which this process '
+                f'did not renew for more than {LEASE_S} s: stopped'
+            )
 
     def release(self) -> None:
         """Release the lock. If that fails, the lease expires."""
@@ -122,8 +138,11 @@ class _FileLease:
                 raise
 
     def renew(self, content):
-        """Write the content if .lock is still this process's, else return the record there, {} if it is damaged."""
-        before = self._read() if self._in_place() or not self._path.exists() else self._path.read_bytes()
+        """Write the content if .lock is still this process's, else return the record there, {} if
+        it is damaged."""
+        before = (
+            self._read() if self._in_place() or not self._path.exists() else self._path.read_bytes()
+        )
         if before and _record(before).get('id') != self._id:
             return _record(before)
         self._write(content)
@@ -171,7 +190,8 @@ class _ObjectLease:
             if generation != storage.ABSENT:
                 _watch(file, _record(self._read()), generation, lambda: storage.generation(file))
             self._generation = storage.replace(file, content, generation)
-            if self._generation is not None:  # else it changed meanwhile, perhaps because its holder ended: look again
+            # Else it changed meanwhile, perhaps because its holder ended: look again
+            if self._generation is not None:
                 return
 
     def renew(self, content):
@@ -181,7 +201,8 @@ class _ObjectLease:
             found = self._read()
             if found and _record(found).get('id') != self._id:
                 return _record(found)
-            # The reply to an earlier write was lost, or somebody removed .lock: the next beat writes it again.
+            # The reply to an earlier write was lost, or somebody removed .lock: the next beat
+            # writes it again.
             new = storage.generation(self._path)
         self._generation = new
 
@@ -207,12 +228,17 @@ def flock(file: int | BinaryIO, operation: int) -> bool:
 
 
 def _watch(file, holder, before, state: Callable[[], object]):
-    """Wait until a lease expires or is removed, not at all if its holder has ended. UserError as soon as its holder
+    """Wait until a lease expires or is removed, not at all if its holder has ended. UserError as
+    soon as its holder
     renews it: state() is not `before`."""
     if _has_ended(holder):
         return
-    print(f'{file.parent}: locked by {_who(holder)}, which may have died: waiting up to {LEASE_S} s for a heartbeat',
-          file=sys.stderr, flush=True)
+    print(
+        f'{file.parent}: locked by {_who(holder)}, which may have died: waiting up to {LEASE_S} '
+        's for a heartbeat',
+        file=sys.stderr,
+        flush=True,
+    )
     deadline = time.monotonic() + LEASE_S
     while time.monotonic() < deadline:
         time.sleep(min(1, BEAT_S / 4))
@@ -224,7 +250,8 @@ def _watch(file, holder, before, state: Callable[[], object]):
 
 
 def _has_ended(holder):
-    """Whether the process of a record is known to have ended: where its number counts, no process has it."""
+    """Whether the process of a record is known to have ended: where its number counts, no process
+    has it."""
     pid = holder.get('pid')
     here = holder.get('machine') == _machine() and holder.get('numbers') == _numbers() is not None
     if not here or not isinstance(pid, int) or pid < 1:
@@ -260,7 +287,8 @@ def _record(content):
 
 @functools.cache
 def _machine():
-    """An identifier of the running kernel: within one kernel flock can be relied on, also between containers."""
+    """An identifier of the running kernel: within one kernel flock can be relied on, also between
+    containers."""
     try:
         return pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
     except OSError:
@@ -268,8 +296,8 @@ def _machine():
 
 
 def _numbers():
-    """An identifier of the processes among which a process number is unique: a container has its own. None where it is
-    not known, as outside Linux."""
+    """An identifier of the processes among which a process number is unique: a container has its
+    own. None where it is not known, as outside Linux."""
     try:
         return os.readlink('/proc/self/ns/pid')
     except OSError:

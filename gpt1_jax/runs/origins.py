@@ -1,4 +1,6 @@
-"""Section 4.1: the weights that a run begins with where they are another run's (config.init_from)."""
+"""Section 4.1: the weights that a run begins with where they are another run's
+(config.init_from)."""
+
 from typing import Any, NamedTuple
 
 from gpt1_jax import storage
@@ -9,6 +11,7 @@ from gpt1_jax.runs import workdir
 
 class Origin(NamedTuple):
     """The checkpoint that a run starts from. digest: of its parameters."""
+
     run: workdir.Run
     step: int
     digest: str
@@ -22,29 +25,38 @@ def open_origin(path: storage.Path, step: int | None) -> Origin:
 
 
 def check_sizes(origin: Origin, fields: dict[str, Any], given: str) -> None:
-    """UserError that names fields of the model for which the weights have other shapes. given: config.init_from."""
+    """UserError that names fields of the model for which the weights have other shapes. given:
+    config.init_from."""
     theirs = origin.run.config['model']
     ours = fields | {'vocab_size': theirs['vocab_size']}
-    differing = [f'model.{name} is {shown(ours[name])}, that of {given} is {shown(theirs[name])}'
-                 for name in ('kind', *build.sizes(ours['kind'])) if name in theirs and ours[name] != theirs[name]]
+    differing = [
+        f'model.{name} is {shown(ours[name])}, that of {given} is {shown(theirs[name])}'
+        for name in ('kind', *build.sizes(ours['kind']))
+        if name in theirs and ours[name] != theirs[name]
+    ]
     if differing and build.shapes(build.backbone(ours)) != build.shapes(build.backbone(theirs)):
         raise UserError(f'config.init_from = {given}: {"; ".join(differing)}')
 
 
-def find(init_from: storage.Path | None, init_step: int | None,
-         directory: storage.Path) -> tuple[Origin | None, str | None]:
-    """(the Origin of a pretraining run in `directory`, the digest of its weights), None without one.
+def find(
+    init_from: storage.Path | None, init_step: int | None, directory: storage.Path
+) -> tuple[Origin | None, str | None]:
+    """(the Origin of a pretraining run in `directory`, the digest of its weights), None without
+    one.
 
-    A run that has a checkpoint resumes from that one, with the digest that it recorded: its origin is not read, as it
-    may have been trained further or deleted.
+    A run that has a checkpoint resumes from that one, with the digest that it recorded: its origin
+    is not read, as it may have been trained further or deleted.
     """
     if init_from is None:
         return None, None
     if (directory / 'config.json').exists():
         run = workdir.load(directory)
         before = run.config.get('init_from')
-        same = before is not None and storage.absolute(before) == storage.absolute(init_from) and (
-            run.config.get('init_step') == init_step)
+        same = (
+            before is not None
+            and storage.absolute(before) == storage.absolute(init_from)
+            and (run.config.get('init_step') == init_step)
+        )
         if same and run.steps():
             return None, run.config['fingerprint'].get('origin')
     origin = open_origin(init_from, init_step)

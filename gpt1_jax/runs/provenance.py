@@ -1,4 +1,6 @@
-"""What a result and a checkpoint were made from: input files, code, versions, devices, and digests of arrays."""
+"""What a result and a checkpoint were made from: input files, code, versions, devices, and digests
+of arrays."""
+
 import contextlib
 import functools
 import importlib.metadata
@@ -24,18 +26,24 @@ LIBRARIES = 'jax jaxlib flax optax orbax-checkpoint sentencepiece spacy ftfy num
 
 
 def describe(tree: Any) -> dict[str, dict]:
-    """{path: {'shape', 'dtype', 'digest'}} of every leaf; the digest is 16 hex digits, the same on any mesh."""
+    """{path: {'shape', 'dtype', 'digest'}} of every leaf; the digest is 16 hex digits, the same on
+    any mesh."""
     hashes = jax.device_get(_digests(tree))
-    return {name: {'shape': list(x.shape), 'dtype': str(x.dtype), 'digest': f'{int(a):08x}{int(b):08x}'}
-            for (name, x), (a, b) in zip(named_leaves(tree).items(), hashes)}
+    return {
+        name: {'shape': list(x.shape), 'dtype': str(x.dtype), 'digest': f'{int(a):08x}{int(b):08x}'}
+        for (name, x), (a, b) in zip(named_leaves(tree).items(), hashes)
+    }
 
 
 @jax.jit
 def _digests(tree):
-    """uint32[2] a leaf: two sums, modulo 2^32, of a hash of each element and its index, so that the order of summation
-    does not matter."""
+    """uint32[2] a leaf: two sums, modulo 2^32, of a hash of each element and its index, so that the
+    order of summation does not matter."""
+
     def digest(x):
-        bits = jax.lax.bitcast_convert_type(x, {2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize]).astype(jnp.uint32)
+        bits = jax.lax.bitcast_convert_type(
+            x, {2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize]
+        ).astype(jnp.uint32)
         index = jnp.zeros([1] * x.ndim, jnp.uint32)
         stride = 1
         for axis in reversed(range(x.ndim)):
@@ -43,29 +51,44 @@ def _digests(tree):
             index = index + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * jnp.uint32(stride)
             stride *= x.shape[axis]
         element = mix(bits ^ mix(index))
-        return jnp.stack([jnp.sum(element, dtype=jnp.uint32), jnp.sum(mix(element ^ index), dtype=jnp.uint32)])
+        return jnp.stack(
+            [jnp.sum(element, dtype=jnp.uint32), jnp.sum(mix(element ^ index), dtype=jnp.uint32)]
+        )
+
     return [digest(leaf) for leaf in jax.tree.leaves(tree)]
 
 
 def environment(tree: Any) -> dict:
-    """Versions, compiler flags and devices (of the tree's arrays or shapes): a run that continues with the same ones
-    gives the same result to the bit."""
+    """Versions, compiler flags and devices (of the tree's arrays or shapes): a run that continues
+    with the same ones gives the same result to the bit."""
     sharding = jax.tree.leaves(tree)[0].sharding
     device = next(iter(sharding.device_set))
 
     def flags(name):
         return ' '.join(sorted(os.environ.get(name, '').split()))
-    return {'jax': jax.__version__, 'jaxlib': jaxlib.__version__,
-            'XLA_FLAGS': flags('XLA_FLAGS'), 'LIBTPU_INIT_ARGS': flags('LIBTPU_INIT_ARGS'),
-            'xla_options': xla_options.text(device.platform),
-            'device': device.device_kind, 'devices': len(sharding.device_set),
-            'mesh': dict(sharding.mesh.shape) if isinstance(sharding, jax.sharding.NamedSharding) else None,
-            'processes': jax.process_count()}
+
+    return {
+        'jax': jax.__version__,
+        'jaxlib': jaxlib.__version__,
+        'XLA_FLAGS': flags('XLA_FLAGS'),
+        'LIBTPU_INIT_ARGS': flags('LIBTPU_INIT_ARGS'),
+        'xla_options': xla_options.text(device.platform),
+        'device': device.device_kind,
+        'devices': len(sharding.device_set),
+        'mesh': dict(sharding.mesh.shape)
+        if isinstance(sharding, jax.sharding.NamedSharding)
+        else None,
+        'processes': jax.process_count(),
+    }
 
 
 def departures(before: dict, now: dict) -> list[str]:
     """The differences between two environments, a phrase each: ['devices 4 -> 8']."""
-    return [f'{name} {before.get(name)} -> {value}' for name, value in now.items() if before.get(name) != value]
+    return [
+        f'{name} {before.get(name)} -> {value}'
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
 
 
 def file_hashes(paths: Iterable[str | os.PathLike]) -> dict[str, str]:
@@ -86,7 +109,8 @@ def _hash(path, state):
 
 
 def _state(path):
-    """What changes when a file does: the generation of an object, the time and size of a local file."""
+    """What changes when a file does: the generation of an object, the time and size of a local
+    file."""
     if storage.remote(path):
         return storage.generation(path)
     status = os.stat(path)
@@ -100,17 +124,21 @@ def digest(value: Any) -> str:
 
 @functools.cache
 def code_digest() -> str:
-    """16 hex digits of this package's sources, which also differ in a clone with uncommitted changes.
+    """16 hex digits of this package's sources, which also differ in a clone with uncommitted
+    changes.
 
-    The wheel's copy of configs/ is no code: the wheel and the clone that it was built from have one digest.
+    The wheel's copy of configs/ is no code: the wheel and the clone that it was built from have one
+    digest.
     """
     files = sorted(set(PACKAGE.rglob('*.py')) - set((PACKAGE / 'configs').rglob('*.py')))
-    return digest([(str(file.relative_to(PACKAGE)), file.read_text(encoding='utf-8')) for file in files])
+    return digest(
+        [(str(file.relative_to(PACKAGE)), file.read_text(encoding='utf-8')) for file in files]
+    )
 
 
 def versions() -> dict:
-    """{'commit': of the clone, or None, with +dirty where its code has changes; 'code': code_digest(); 'versions': of
-    Python and the libraries}."""
+    """{'commit': of the clone, or None, with +dirty where its code has changes; 'code':
+    code_digest(); 'versions': of Python and the libraries}."""
     about = {'python': platform.python_version(), 'gpt1_jax': gpt1_jax.__version__}
     return {'commit': _commit(), 'code': code_digest(), 'versions': about | installed(LIBRARIES)}
 
@@ -129,8 +157,10 @@ def _commit():
         return None
 
     def git(*arguments):
-        return subprocess.run(['git', *arguments], cwd=PACKAGE.parent, capture_output=True, text=True,
-                              check=True).stdout.strip()
+        return subprocess.run(
+            ['git', *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
     try:  # new files as well: they are imported as those that are committed
         changes = git('status', '--porcelain', 'gpt1_jax', 'configs', 'experiments')
         return git('rev-parse', 'HEAD') + '+dirty' * bool(changes)

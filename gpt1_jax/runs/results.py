@@ -1,4 +1,5 @@
 """A run's JSON-lines files: metrics.jsonl (Log), results.jsonl, predictions.jsonl."""
+
 import fcntl
 import json
 import os
@@ -20,7 +21,8 @@ WANTED = {int: 'a whole number', str: 'a text', dict: 'an object'}
 
 
 def check(path: storage.Path | None) -> None:
-    """UserError if rows could not be appended to a file, so that this is known before they are computed."""
+    """UserError if rows could not be appended to a file, so that this is known before they are
+    computed."""
     if path is None or storage.remote(path):
         return
     if not path.parent.is_dir():
@@ -30,19 +32,25 @@ def check(path: storage.Path | None) -> None:
 
 
 def writable(path: storage.Path) -> bool:
-    """Whether a directory or file may be written, or the file made. Of an object store that is not known before."""
+    """Whether a directory or file may be written, or the file made. Of an object store that is not
+    known before."""
     return storage.remote(path) or os.access(path if path.exists() else path.parent, os.W_OK)
 
 
 def append(path: storage.Path, *rows: dict, only_new: bool = False, follow: bool = False) -> None:
-    """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill left incomplete is
-    removed first. Processes that append to one file wait for each other. only_new: as `append_new`. UserError for a
+    """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill
+    left incomplete is removed first. Processes that append to one file wait for each other.
+    only_new: as `append_new`. UserError for a
     link, unless `follow`: the user named it."""
     if storage.remote(path):
         _append_object(path, rows, only_new)
         return
-    with storage.naming(path), open(path, 'ab+', opener=None if follow else storage.open_own) as file:
-        lock.flock(file, fcntl.LOCK_EX)  # until it is closed; where there are no locks only one process may write it
+    with (
+        storage.naming(path),
+        open(path, 'ab+', opener=None if follow else storage.open_own) as file,
+    ):
+        # Until it is closed; where there are no locks only one process may write it
+        lock.flock(file, fcntl.LOCK_EX)
         if only_new and not (rows := _new(rows, read(path, continued=True))):
             return
         end = file.seek(0, os.SEEK_END)
@@ -68,9 +76,11 @@ def _row(line):
 
 
 def _append_object(path, rows, only_new):
-    """As `append`: the whole object is written again, unless another process has done so since it was read."""
+    """As `append`: the whole object is written again, unless another process has done so since it
+    was read."""
     while True:
-        generation, before = storage.generation(path), read(path, continued=True)
+        generation = storage.generation(path)
+        before = read(path, continued=True)
         rows = _new(rows, before) if only_new else rows
         if not rows or storage.replace(path, _lines([*before, *rows]), generation) is not None:
             return
@@ -78,34 +88,57 @@ def _append_object(path, rows, only_new):
 
 
 def append_new(path: storage.Path, rows: Sequence[dict], follow: bool = False) -> None:
-    """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
-    none, and then the file need not be writable. follow: as in `append`."""
+    """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same
+    files again gives none, and then the file need not be writable. follow: as in `append`."""
     if path.exists() and not storage.size(path):
-        print(f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost', flush=True)
+        print(
+            f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost',
+            flush=True,
+        )
     if _new(rows, read(path, continued=True)):
         append(path, *rows, only_new=True, follow=follow)
 
 
 def _new(rows, present):
-    """The rows that are not among those present. An evaluation by hand has no key: a row with any key is the same."""
+    """The rows that are not among those present. An evaluation by hand has no key: a row with any
+    key is the same."""
+
     def identity(row, key):
-        names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files')
+        names = (
+            'kind',
+            'task',
+            'split',
+            'group',
+            'selection',
+            'metric',
+            'value',
+            'run',
+            'digest',
+            'files',
+        )
         return json.dumps([key, *(row.get(name) for name in names)])
+
     known = {identity(row, key) for row in present for key in (row.get('key'), None)}
     return [row for row in rows if identity(row, row.get('key')) not in known]
 
 
-def read(path: storage.Path, types: Mapping[str, type] | None = None, continued: bool = False) -> list[dict]:
-    """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete is left out.
+def read(
+    path: storage.Path, types: Mapping[str, type] | None = None, continued: bool = False
+) -> list[dict]:
+    """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete
+    is left out.
 
-    types: {field: int, str or dict} that every row must have. continued: rows will be appended, so that a file of no
-    bytes, as a crash leaves it, has no rows. UserError naming the line that lacks a field, or a file of no bytes.
+    types: {field: int, str or dict} that every row must have. continued: rows will be appended, so
+    that a file of no bytes, as a crash leaves it, has no rows. UserError naming the line that lacks
+    a field, or a file of no bytes.
     """
     if not path.exists():
         return []
     content = storage.read(path)
     if not content and not continued:
-        raise UserError(f'{path}: is empty, 0 bytes, as after a crash: its rows are lost; delete it')
+        raise UserError(
+            f'{path}: is empty, 0 bytes, as after a crash: its rows are lost; delete it'
+        )
     *lines, last = content.split(b'\n')  # bytes: the incomplete line may be no UTF-8
     if _row(last) is not None:
         lines.append(last)
@@ -116,7 +149,10 @@ def read(path: storage.Path, types: Mapping[str, type] | None = None, continued:
             raise UserError(f'{path}: line {number}: {type(row).__name__}, expected an object')
         for name, kind in (types or {}).items():
             if type(row.get(name)) is not kind:
-                raise UserError(f'{path}: line {number}: {name} is {shown(row.get(name))}, expected {WANTED[kind]}')
+                raise UserError(
+                    f'{path}: line {number}: {name} is {shown(row.get(name))}, '
+                    f'expected {WANTED[kind]}'
+                )
         rows.append(row)
     return rows
 
@@ -127,20 +163,33 @@ def write(path: storage.Path, rows: Iterable[dict], follow: bool = False) -> Non
 
 
 def _lines(rows):
-    """Rows as lines of JSON. A lone surrogate, as in a file name that is not UTF-8, is written as a JSON escape."""
-    return b''.join(json.dumps(row, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n' for row in rows)
+    """Rows as lines of JSON. A lone surrogate, as in a file name that is not UTF-8, is written as a
+    JSON escape."""
+    return b''.join(
+        json.dumps(row, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n'
+        for row in rows
+    )
 
 
 class Log:
-    """metrics.jsonl of a run that resumes at `step`: later rows are dropped, as they are written again.
+    """metrics.jsonl of a run that resumes at `step`: later rows are dropped, as they are written
+    again.
 
-    writes: whether this process writes. tensorboard: whether rows are also points of tensorboard/ beside the file.
-    tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker, which gets the rows as well. Rows
-    for an object store, where a file cannot grow, are kept on this host until `upload`.
+    writes: whether this process writes. tensorboard: whether rows are also points of tensorboard/
+    beside the file.
+    tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker, which gets the
+    rows as well. Rows for an object store, where a file cannot grow, are kept on this host until
+    `upload`.
     """
 
-    def __init__(self, path: storage.Path, step: int, writes: bool = True, tensorboard: bool = False,
-                 tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: storage.Path,
+        step: int,
+        writes: bool = True,
+        tensorboard: bool = False,
+        tracker: Callable[[list[dict], list[dict]], Any] | None = None,
+    ) -> None:
         self.path = path
         self._writes = writes
         self._events = None
@@ -153,7 +202,8 @@ class Log:
         storage.mkdir(self._file.parent)
         if rows:
             write(self._file, rows)
-        else:  # in a cache there may be another run's; a file of no bytes would be one that lost its rows
+        # In a cache there may be another run's; a file of no bytes would be one that lost its rows
+        else:
             self._file.unlink(missing_ok=True)
         if tensorboard:
             self._events = Events(path.parent / 'tensorboard', step, rows)
@@ -170,7 +220,8 @@ class Log:
             self._tracker.append(row)
 
     def upload(self) -> None:
-        """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
+        """Copy the rows to the object store. Called before each checkpoint, so that none is without
+        its rows."""
         if self._writes and storage.remote(self.path) and self._file.exists():
             storage.write(self.path, self._file.read_bytes())
         if self._events:
@@ -182,9 +233,12 @@ class Log:
             self._tracker.close()
 
 
-def write_predictions(path: storage.Path, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]) -> None:
-    """predictions.jsonl: {"id", "gold" (label index, value or null), "scores" (one a label or choice)} a row, in the
-    file's order. The logit of a choice that a row does not have (metrics.ABSENT) is left out."""
+def write_predictions(
+    path: storage.Path, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]
+) -> None:
+    """predictions.jsonl: {"id", "gold" (label index, value or null), "scores" (one a label or
+    choice)} a row, in the file's order. The logit of a choice that a row does not have
+    (metrics.ABSENT) is left out."""
     rows = []
     for row_id, label, logits in zip(ids, gold, scores, strict=True):
         kept = [float(f'{score:.12g}') for score in np.atleast_1d(logits) if score > -1e8]

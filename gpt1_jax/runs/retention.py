@@ -1,4 +1,6 @@
-"""The directories of a run's checkpoints: which steps are complete, which are kept, and how one is deleted."""
+"""The directories of a run's checkpoints: which steps are complete, which are kept, and how one is
+deleted."""
+
 import math
 import pathlib
 import re
@@ -8,7 +10,8 @@ from collections.abc import Iterable
 from gpt1_jax import storage
 
 DELETED = '.deleted'  # appended to a step's name before its files are deleted
-UNFINISHED = '.orbax-checkpoint-tmp'  # appended by Orbax to the name of a step that is being written
+# Appended by Orbax to the name of a step that is being written
+UNFINISHED = '.orbax-checkpoint-tmp'
 COMMITTED = 'commit_success.txt'  # Orbax's marker of a complete step in an object store
 
 
@@ -19,8 +22,11 @@ def steps(directory: storage.Path) -> list[int]:
     return sorted(int(path.name) for path in _numbered(directory) if _complete(path))
 
 
-def kept(qualities: dict[int, float | None], keep_latest: int, keep_best: int, keep_steps: Iterable[int]) -> set[int]:
-    """The steps of {step: quality} to keep: the latest, the best (of equals the earliest) and the chosen."""
+def kept(
+    qualities: dict[int, float | None], keep_latest: int, keep_best: int, keep_steps: Iterable[int]
+) -> set[int]:
+    """The steps of {step: quality} to keep: the latest, the best (of equals the earliest) and the
+    chosen."""
     latest = sorted(qualities)[-keep_latest:]
     best = ranked(qualities)[:keep_best]
     return {*latest, *best, *keep_steps} & qualities.keys()
@@ -28,12 +34,18 @@ def kept(qualities: dict[int, float | None], keep_latest: int, keep_best: int, k
 
 def ranked(qualities: dict[int, float | None]) -> list[int]:
     """The steps with a finite quality, the best first."""
-    finite = {step: quality for step, quality in qualities.items() if quality is not None and math.isfinite(quality)}
+    finite = {
+        step: quality
+        for step, quality in qualities.items()
+        if quality is not None and math.isfinite(quality)
+    }
     return sorted(finite, key=lambda step: (-finite[step], step))
 
 
 def _numbered(directory):
-    return [path for path in directory.iterdir() if re.fullmatch(r'\d+', path.name) and path.is_dir()]
+    return [
+        path for path in directory.iterdir() if re.fullmatch(r'\d+', path.name) and path.is_dir()
+    ]
 
 
 def _complete(path):
@@ -42,8 +54,9 @@ def _complete(path):
 
 
 def delete(path: storage.Path) -> None:
-    """Delete a step, by one rename or, in an object store, by removing its commit marker first, so that no step is ever
-    half there. If the rest is interrupted, `clear` finishes it at the next start."""
+    """Delete a step, by one rename or, in an object store, by removing its commit marker first, so
+    that no step is ever half there. If the rest is interrupted, `clear` finishes it at the next
+    start."""
     if storage.remote(path):
         (path / COMMITTED).unlink(missing_ok=True)  # a deletion whose reply was lost is repeated
         path.rmtree(missing_ok=True)
@@ -54,7 +67,8 @@ def delete(path: storage.Path) -> None:
 
 
 def clear(directory: pathlib.Path) -> None:
-    """Remove what a killed process left of steps that it was deleting or, in an object store, writing."""
+    """Remove what a killed process left of steps that it was deleting or, in an object store,
+    writing."""
     if not storage.remote(directory):
         for left in (*directory.glob(f'*{DELETED}'), *directory.glob(f'*{UNFINISHED}*')):
             shutil.rmtree(left, ignore_errors=True)

@@ -1,11 +1,12 @@
 """A training run in progress: what pretraining and fine-tuning do alike around the training loop.
 
-    with workdir.hold(directory) as check_lock:
-        run = session.open_run(directory, config, tokenizer)
-        state = session.initial_state(run, program, seed)
-        with session.Session(run, program, state, total, check_lock) as current:
-            loop.fit(program, state, hyper, batches, intervals, current, evaluate)
+with workdir.hold(directory) as check_lock:
+    run = session.open_run(directory, config, tokenizer)
+    state = session.initial_state(run, program, seed)
+    with session.Session(run, program, state, total, check_lock) as current:
+        loop.fit(program, state, hyper, batches, intervals, current, evaluate)
 """
+
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,16 +22,18 @@ from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, wor
 from gpt1_jax.training import profiling
 from gpt1_jax.training.loop import Program, TrainState
 
-DAMAGED = '.damaged'  # appended to a damaged step's name: it is no step any more, and its number is free again
+# Appended to a damaged step's name: it is no step any more, and its number is free again
+DAMAGED = '.damaged'
 
 
-def steps_to_keep(directory: storage.Path, steps: Iterable[int], words_at: Mapping[int, int]
-                  ) -> tuple[tuple[int, ...], dict[str, int]]:
+def steps_to_keep(
+    directory: storage.Path, steps: Iterable[int], words_at: Mapping[int, int]
+) -> tuple[tuple[int, ...], dict[str, int]]:
     """(steps, {step: words}) for config.json: the checkpoints that are kept for good.
 
-    steps: checkpoint.keep_steps. words_at: {step: words} of checkpoint.keep_words. The result also has the steps that
-    the run in the directory has kept so far. Steps that it made without saving them cannot be kept: a notice names
-    them.
+    steps: checkpoint.keep_steps. words_at: {step: words} of checkpoint.keep_words. The result also
+    has the steps that the run in the directory has kept so far. Steps that it made without saving
+    them cannot be kept: a notice names them.
     """
     saved = set(checkpoint.steps(directory / 'checkpoints'))
     before = {}
@@ -39,17 +42,26 @@ def steps_to_keep(directory: storage.Path, steps: Iterable[int], words_at: Mappi
     wanted = {*steps, *words_at}
     gone = {step for step in wanted - saved if step < max(saved, default=0)}
     if gone:
-        print(f'notice: not kept, as the run has made them without saving them: {", ".join(map(str, sorted(gone)))}',
-              flush=True)
+        print(
+            'notice: not kept, as the run has made them without saving them: '
+            f'{", ".join(map(str, sorted(gone)))}',
+            flush=True,
+        )
     kept = (wanted | saved & {*before.get('keep_steps', ())}) - gone
-    words = {step: count for step, count in before.get('words_at', {}).items() if int(step) in saved}
-    return tuple(sorted(kept)), words | {str(step): words_at[step] for step in words_at.keys() - gone}
+    words = {
+        step: count for step, count in before.get('words_at', {}).items() if int(step) in saved
+    }
+    return tuple(sorted(kept)), words | {
+        str(step): words_at[step] for step in words_at.keys() - gone
+    }
 
 
 def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer) -> workdir.Run:
-    """The run to start or to continue in a work directory, once all processes agree on its config and on the code.
+    """The run to start or to continue in a work directory, once all processes agree on its config
+    and on the code.
 
-    config: as in workdir.start. UserError where processes differ, or where the directory has another tokenizer.
+    config: as in workdir.start. UserError where processes differ, or where the directory has
+    another tokenizer.
     """
     fields = {f'config.{name}': value for name, value in rules.flatten(config).items()}
     processes.agree(fields | {'the code': provenance.code_digest()})
@@ -58,12 +70,17 @@ def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer) -> wor
     return run
 
 
-def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool = False,
-                  transfer: Callable[[Any], Any] = lambda fresh: fresh) -> TrainState:
+def initial_state(
+    run: workdir.Run,
+    program: Program,
+    seed: int,
+    fallback: bool = False,
+    transfer: Callable[[Any], Any] = lambda fresh: fresh,
+) -> TrainState:
     """The state of the run's newest checkpoint, or a fresh one where it has none.
 
-    fallback: as in `resume`. transfer: fresh params -> the params to start from. CheckpointError as in `resume`, or
-    where the checkpoint is another run's.
+    fallback: as in `resume`. transfer: fresh params -> the params to start from. CheckpointError as
+    in `resume`, or where the checkpoint is another run's.
     """
     state = resume(run.checkpoints, program.state, fallback)
     if state is not None:
@@ -73,13 +90,16 @@ def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool 
     return state._replace(params=transfer(state.params))
 
 
-def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False) -> TrainState | None:
+def resume(
+    directory: storage.Path, abstract: TrainState, fallback: bool = False
+) -> TrainState | None:
     """The TrainState of the newest step of a checkpoints directory, or None where there is no step.
 
-    fallback: pass over damaged steps, print which and why, and once a sound one is found rename them (30 ->
-    30.damaged), so that the run can save their numbers again. Prints a line where the run was saved with other
-    versions, flags or devices. CheckpointError where no step is sound (without fallback: where the newest is not), or
-    where the machine rather than the files is at fault.
+    fallback: pass over damaged steps, print which and why, and once a sound one is found rename
+    them (30 -> 30.damaged), so that the run can save their numbers again. Prints a line where the
+    run was saved with other versions, flags or devices. CheckpointError where no step is sound
+    (without fallback: where the newest is not), or where the machine rather than the files is at
+    fault.
     """
     passed = []
     for step in reversed(checkpoint.steps(directory)):
@@ -97,11 +117,17 @@ def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False
         before = checkpoint.read_meta(directory, step)['environment']
         differing = provenance.departures(before, provenance.environment(abstract.params))
         if differing:
-            print(f'resumed on a different setup; results match up to rounding: {", ".join(differing)}', flush=True)
+            print(
+                'resumed on a different setup; results match up to rounding: '
+                f'{", ".join(differing)}',
+                flush=True,
+            )
         return state
     if passed:
-        raise checkpoint.CheckpointError(f'{directory}: none of its steps is sound: '
-                                         + '; '.join(f'{error.step}: {error.cause}' for error in passed))
+        raise checkpoint.CheckpointError(
+            f'{directory}: none of its steps is sound: '
+            + '; '.join(f'{error.step}: {error.cause}' for error in passed)
+        )
     return None
 
 
@@ -117,11 +143,14 @@ def _set_aside(directory, step):
 
 
 def _trace(profile, step, total, directory):
-    """The profiling.Trace of config.profile, or of what a resumed run has left of it. UserError where there is nothing
-    to record and nothing was, before the run was interrupted."""
+    """The profiling.Trace of config.profile, or of what a resumed run has left of it. UserError
+    where there is nothing to record and nothing was, before the run was interrupted."""
     span = rules.span(profile)
     if span and (span[0] >= total or span[1] <= step and not directory.exists()):
-        raise UserError(f'config.profile = {profile} cannot be recorded: the run goes from step {step:,} to {total:,}')
+        raise UserError(
+            f'config.profile = {profile} cannot be recorded: the run goes from step '
+            f'{step:,} to {total:,}'
+        )
     left = span and span[1] > step
     return profiling.Trace((max(span[0], step), span[1]) if left else None, directory)
 
@@ -129,37 +158,68 @@ def _trace(profile, step, total, directory):
 class Session:
     """The log and the checkpoints of a run in progress; what loop.fit takes as its session.
 
-    state: where the training starts. total: its steps. check_lock: as workdir.hold gives it. after_row: (step, values),
-    called after every row of training metrics. flops_per_token: for the rows' 'mfu' (step_cost.flops_per_token); 0
+    state: where the training starts. total: its steps. check_lock: as workdir.hold gives it.
+    after_row: (step, values), called after every row of training metrics. flops_per_token: for the
+    rows' 'mfu' (step_cost.flops_per_token); 0
     where tokens differ in it. unlogged: of the checkpoint from which the run resumes, see `save`.
 
-    A context manager: leaving it waits for the checkpoint being written. After a training that was not cut short it
-    waits for the other processes too, as process 0 deletes old checkpoints until then.
+    A context manager: leaving it waits for the checkpoint being written. After a training that was
+    not cut short it waits for the other processes too, as process 0 deletes old checkpoints until
+    then.
     """
 
-    def __init__(self, run: workdir.Run, program: Program, state: TrainState, total: int,
-                 check_lock: Callable[[], None], after_row: Callable[[int, dict], None] | None = None,
-                 flops_per_token: int = 0) -> None:
+    def __init__(
+        self,
+        run: workdir.Run,
+        program: Program,
+        state: TrainState,
+        total: int,
+        check_lock: Callable[[], None],
+        after_row: Callable[[int, dict], None] | None = None,
+        flops_per_token: int = 0,
+    ) -> None:
         config = run.config
         step = int(state.step)
         self.trace = _trace(config['profile'], step, total, run.path / 'profile')
         print('\n'.join(console.parameters(program.state.params)), flush=True)
         workdir.describe(run, step, program.state.params)
         keep = config['checkpoint']
-        self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
-                                         keep.get('keep_steps', ()))
-        self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
-        rows = [row['step'] for row in results.read(run.metrics, results.OF_A_STEP, continued=True) if 'loss' in row]
+        self._writer = checkpoint.Writer(
+            run.checkpoints, keep['keep_latest'], keep['keep_best'], keep.get('keep_steps', ())
+        )
+        self.unlogged = (
+            checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
+        )
+        rows = [
+            row['step']
+            for row in results.read(run.metrics, results.OF_A_STEP, continued=True)
+            if 'loss' in row
+        ]
         logged = max((row for row in rows if row <= step), default=0)
         if step > logged + len(self.unlogged):
-            print(f'notice: {run.metrics} has no rows for steps {logged + 1:,} to {step - len(self.unlogged):,}',
-                  flush=True)
-        if rows and not step:  # also where an experiment removed the checkpoints of a finished run, to save space
-            print(f'notice: {run.metrics} has rows up to step {max(rows):,}, but no checkpoint is there: starting '
-                  'again at 0', flush=True)
-        service = functools.partial(tracker.Tracker, config['tracker'], config['project'], run.path, config)
-        self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'],
-                                    service if config['tracker'] else None)
+            print(
+                f'notice: {run.metrics} has no rows for steps {logged + 1:,} to '
+                f'{step - len(self.unlogged):,}',
+                flush=True,
+            )
+        # Also where an experiment removed the checkpoints of a finished run, to save space
+        if rows and not step:
+            print(
+                f'notice: {run.metrics} has rows up to step {max(rows):,}, but no checkpoint is '
+                'there: starting '
+                'again at 0',
+                flush=True,
+            )
+        service = functools.partial(
+            tracker.Tracker, config['tracker'], config['project'], run.path, config
+        )
+        self._metrics = results.Log(
+            run.metrics,
+            step,
+            processes.primary(),
+            config['tensorboard'],
+            service if config['tracker'] else None,
+        )
         self._meta = {'config': config, 'total': total}
         self._total = total
         self._check_lock = check_lock
@@ -182,14 +242,17 @@ class Session:
             processes.barrier('the checkpoints are cleaned up')
 
     def show(self, step: int) -> None:
-        """Print the step, only on a terminal, where the next step or any line, all of them longer, overwrites it."""
+        """Print the step, only on a terminal, where the next step or any line, all of them longer,
+        overwrites it."""
         if sys.stdout.isatty():
             print(f'step {step:,}/{self._total:,}', end='\033[K\r', flush=True)
 
     def log(self, step: int, values: dict) -> None:
         """A row of training metrics, of log_window.Window.row: into metrics.jsonl, and printed."""
         self._check_lock()
-        values = values | device_peaks.measured(values['tokens_per_s'], self._flops_per_token, self._mesh)
+        values = values | device_peaks.measured(
+            values['tokens_per_s'], self._flops_per_token, self._mesh
+        )
         self.append(step, values)
         self._writer.check()
         console.print_line(step, self._total, values)
@@ -200,9 +263,11 @@ class Session:
         """A row of metrics.jsonl."""
         self._metrics.append({'step': step} | values)
 
-    def save(self, state: TrainState, step: int, quality: float | None, unlogged: Sequence[dict]) -> None:
-        """A checkpoint. quality: higher is better; None where the state was not evaluated. unlogged: the metrics of
-        each step since the last row of metrics.jsonl."""
+    def save(
+        self, state: TrainState, step: int, quality: float | None, unlogged: Sequence[dict]
+    ) -> None:
+        """A checkpoint. quality: higher is better; None where the state was not evaluated.
+        unlogged: the metrics of each step since the last row of metrics.jsonl."""
         self._check_lock()
         self._metrics.upload()
         self._writer.save(state, self._meta | {'unlogged': list(unlogged)}, quality)

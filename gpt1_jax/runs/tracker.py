@@ -1,8 +1,10 @@
-"""A run's metrics in other places: TensorBoard's event files (extra `tensorboard`), Weights & Biases or Trackio.
+"""A run's metrics in other places: TensorBoard's event files (extra `tensorboard`), Weights &
+Biases or Trackio.
 
-metrics.jsonl stays the source. The two services have one interface: init, log, finish. Their own variables hold:
-WANDB_MODE=offline, WANDB_ENTITY, TRACKIO_DIR, ...
+metrics.jsonl stays the source. The two services have one interface: init, log, finish. Their own
+variables hold: WANDB_MODE=offline, WANDB_ENTITY, TRACKIO_DIR, ...
 """
+
 import importlib
 import platform
 import secrets
@@ -12,24 +14,31 @@ from typing import Any
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError, one_line
 
-FILE = 'tracker.json'            # in the run directory: {service: the run's id there}
+FILE = 'tracker.json'  # in the run directory: {service: the run's id there}
 
 
 class Events:
-    """TensorBoard's event file of a run that resumes from `step`, without TensorFlow: by tensorboardX.
+    """TensorBoard's event file of a run that resumes from `step`, without TensorFlow: by
+    tensorboardX.
 
-    Each start of a run writes a file of its own. Its first event marks the step from which the run resumes: TensorBoard
-    drops later points of earlier files, as results.Log drops those rows.
+    Each start of a run writes a file of its own. Its first event marks the step from which the run
+    resumes: TensorBoard drops later points of earlier files, as results.Log drops those rows.
 
-    directory: of the run's event files; a file for an object store is kept on this host until `upload`. rows: those of
-    metrics.jsonl up to the step, written first where there is no event file yet.
+    directory: of the run's event files; a file for an object store is kept on this host until
+    `upload`. rows: those of metrics.jsonl up to the step, written first where there is no event
+    file yet.
     """
 
     def __init__(self, directory: storage.Path, step: int, rows: list[dict]) -> None:
         from tensorboardX.proto.event_pb2 import SessionLog
-        from tensorboardX.record_writer import RecordWriter  # SummaryWriter's thread would hang on a full disk
+
+        # SummaryWriter's thread would hang on a full disk
+        from tensorboardX.record_writer import RecordWriter
+
         # TensorBoard reads files in the order of their names: by time, within a second by step.
-        self._file = directory / f'events.out.tfevents.{int(time.time()):010}.{platform.node()}.{step:010}'
+        self._file = (
+            directory / f'events.out.tfevents.{int(time.time()):010}.{platform.node()}.{step:010}'
+        )
         self._local = storage.cache(self._file) if storage.remote(directory) else self._file
         first = not (directory.is_dir() and any(directory.iterdir()))
         self._local.parent.mkdir(parents=True, exist_ok=True)
@@ -40,14 +49,20 @@ class Events:
             self.append(row)
 
     def append(self, row: dict) -> None:
-        """A point for each number of a row of metrics.jsonl, under its name; on the disk when this returns."""
+        """A point for each number of a row of metrics.jsonl, under its name; on the disk when this
+        returns."""
         from tensorboardX.proto.summary_pb2 import Summary
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()
-                  if name != 'step' and isinstance(value, (int, float))]
+
+        values = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in row.items()
+            if name != 'step' and isinstance(value, (int, float))
+        ]
         self._write(step=row['step'], summary=Summary(value=values))
 
     def _write(self, **content):
         from tensorboardX.proto.event_pb2 import Event
+
         with storage.naming(self._local):
             self._writer.write(Event(wall_time=time.time(), **content).SerializeToString())
             self._writer.flush()
@@ -61,36 +76,55 @@ class Events:
 class Tracker:
     """A run on a tracking service, begun or continued.
 
-    service: 'wandb' or 'trackio'. project: its group of runs there. directory: the run's. config: its fields.
-    rows: those of metrics.jsonl from which it resumes, logged first where the service does not have the run yet. known:
-    later rows that an earlier start logged; made again, they have the same values and are not logged twice.
-    UserError where the service refuses the run, as without a login.
+    service: 'wandb' or 'trackio'. project: its group of runs there. directory: the run's. config:
+    its fields.
+    rows: those of metrics.jsonl from which it resumes, logged first where the service does not have
+    the run yet. known: later rows that an earlier start logged; made again, they have the same
+    values and are not logged twice. UserError where the service refuses the run, as without a
+    login.
     """
 
-    def __init__(self, service: str, project: str, directory: storage.Path, config: dict, rows: list[dict],
-                 known: list[dict]) -> None:
+    def __init__(
+        self,
+        service: str,
+        project: str,
+        directory: storage.Path,
+        config: dict,
+        rows: list[dict],
+        known: list[dict],
+    ) -> None:
         file = directory / FILE
         found: Any = storage.read_json(file) if file.exists() else {}
         first = not isinstance(found.get(service), str)
         name = f'{file.parent.name}-{secrets.token_hex(4)}' if first else found[service]
         self._known = set() if first else {_key(row) for row in known}
         local = storage.cache(directory) if storage.remote(directory) else directory
-        how = {'id': name, 'dir': str(local)} if service == 'wandb' else {}  # it writes to DIR/wandb
+        # It writes to DIR/wandb
+        how = {'id': name, 'dir': str(local)} if service == 'wandb' else {}
         try:
-            self._run = importlib.import_module(service).init(project=project, name=name, config=config,
-                                                              resume='allow', **how)
-        except Exception as error:  # of any kind: the services raise their own, and those of the network
-            raise UserError(f'{service}: {one_line(str(error), 300)}: log in, work offline (WANDB_MODE=offline), or '
-                            "leave config.tracker = ''") from None
+            self._run = importlib.import_module(service).init(
+                project=project, name=name, config=config, resume='allow', **how
+            )
+        # Of any kind: the services raise their own, and those of the network
+        except Exception as error:
+            raise UserError(
+                f'{service}: {one_line(str(error), 300)}: log in, work offline '
+                '(WANDB_MODE=offline), or '
+                "leave config.tracker = ''"
+            ) from None
         if first:
-            storage.write_json(file, found | {service: name})  # only now: a start that was refused logged nothing
+            # Only now: a start that was refused logged nothing
+            storage.write_json(file, found | {service: name})
             for row in rows:
                 self.append(row)
 
     def append(self, row: dict) -> None:
         """Log the numbers of a row of metrics.jsonl."""
-        numbers = {name: value for name, value in row.items()
-                   if name != 'step' and isinstance(value, (int, float))}
+        numbers = {
+            name: value
+            for name, value in row.items()
+            if name != 'step' and isinstance(value, (int, float))
+        }
         if _key(row) not in self._known:
             self._run.log(numbers, step=row['step'])
 

@@ -1,5 +1,7 @@
-"""A run's directory: config.json, parameters.txt, environment.jsonl, tokenizer/, checkpoints/, metrics.jsonl,
-tensorboard/, results.jsonl, predictions. No other module creates it or compares its config."""
+"""A run's directory: config.json, parameters.txt, environment.jsonl, tokenizer/, checkpoints/,
+metrics.jsonl, tensorboard/, results.jsonl, predictions. No other module creates it or compares its
+config."""
+
 import contextlib
 import dataclasses
 import datetime
@@ -18,26 +20,88 @@ from gpt1_jax.parallel import processes
 from gpt1_jax.rules import flatten
 from gpt1_jax.runs import checkpoint, console, lock, provenance, results
 
-# Fields that may differ between a run and its continuation: they say how it is run, not what is computed.
-FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch_size', 'eval.sample', 'checkpoint.',
-        'mesh.', 'batch.microbatches', 'batch.loss_chunks', 'batch.eval_size', 'model.remat', 'model.unroll',
-        'model.kernels', 'model.precision',
-        'data.corpus', 'data.valid', 'data.dir', 'data.tokens', 'data.verify', 'data.resident', 'data.processes',
-        'data.join_by', 'data.join_characters', 'data.join_with',
-        'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite', 'profile', 'tensorboard', 'tracker', 'project',
-        'init_from', 'init_step')  # the digest of the weights that they name is fingerprint.origin
-# Fields that act in evaluation alone; with data.skip_bad or without, a run that trained has the same training rows.
-SCORING = ('eval.windows', 'data.eval_rows', 'data.skip_bad', 'lengths',
-           *(f'custom.{name}' for name in ('name', 'files.', 'id', 'metrics', 'positive')))
+# Fields that may differ between a run and its continuation: they say how it is run, not what is
+# computed.
+FREE = (
+    'log_every',
+    'eval.every',
+    'eval.splits',
+    'eval.selections',
+    'eval.batch_size',
+    'eval.sample',
+    'checkpoint.',
+    'mesh.',
+    'batch.microbatches',
+    'batch.loss_chunks',
+    'batch.eval_size',
+    'model.remat',
+    'model.unroll',
+    'model.kernels',
+    'model.precision',
+    'data.corpus',
+    'data.valid',
+    'data.dir',
+    'data.tokens',
+    'data.verify',
+    'data.resident',
+    'data.processes',
+    'data.join_by',
+    'data.join_characters',
+    'data.join_with',
+    'tokenizer.',
+    'tokenizer',
+    'results',
+    'train.skip_nonfinite',
+    'profile',
+    'tensorboard',
+    'tracker',
+    'project',
+    'init_from',
+    'init_step',
+)  # the digest of the weights that they name is fingerprint.origin
+# Fields that act in evaluation alone; with data.skip_bad or without, a run that trained has the
+# same training rows.
+SCORING = (
+    'eval.windows',
+    'data.eval_rows',
+    'data.skip_bad',
+    'lengths',
+    *(f'custom.{name}' for name in ('name', 'files.', 'id', 'metrics', 'positive')),
+)
 # Fields that make it another run, which needs a new work directory.
-FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task', 'labels', 'n_transfer',
-         *(f'custom.{name}' for name in ('quoting', 'segments', 'label', 'labels', 'score', 'squared', 'choices',
-                                         'max_choices', 'answer', 'dev_fraction', 'dev_seed')))
+FIXED = (
+    'kind',
+    'seed',
+    'batch.size',
+    'model.',
+    'fingerprint.',
+    'task',
+    'labels',
+    'n_transfer',
+    *(
+        f'custom.{name}'
+        for name in (
+            'quoting',
+            'segments',
+            'label',
+            'labels',
+            'score',
+            'squared',
+            'choices',
+            'max_choices',
+            'answer',
+            'dev_fraction',
+            'dev_seed',
+        )
+    ),
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run in its directory: what init_from, evaluation and export read. config: the contents of config.json."""
+    """A run in its directory: what init_from, evaluation and export read. config: the contents of
+    config.json."""
+
     path: storage.Path
     config: dict
 
@@ -51,7 +115,8 @@ class Run:
 
     @property
     def outputs(self) -> storage.Path:
-        """Where evaluations write: the run, or the working directory for one that was imported into the cache."""
+        """Where evaluations write: the run, or the working directory for one that was imported into
+        the cache."""
         imported = storage.absolute(storage.cache('')) in storage.absolute(self.path).parents
         return storage.path('.') if imported else self.path
 
@@ -63,18 +128,24 @@ class Run:
         return self.outputs / f'predictions_{name}.jsonl'
 
     def trained_with(self, hashes: dict[str, str]) -> bool:
-        """Whether files with these hashes are those of training, or the run does not record them (imported weights)."""
+        """Whether files with these hashes are those of training, or the run does not record them
+        (imported weights)."""
         known = self.config['fingerprint'].get('files')
         return not known or {*hashes.values()} <= {*known.values()}
 
     def tokenizer(self) -> Tokenizer:
-        """The run's tokenizer. CheckpointError where it is not the one that the run was trained with."""
+        """The run's tokenizer. CheckpointError where it is not the one that the run was trained
+        with."""
         directory = self.path / 'tokenizer'
         tokenizer = Tokenizer.load(directory)
         expected = self.config['fingerprint'].get('tokenizer')
         if expected is not None and tokenizer.fingerprint != expected:
-            raise checkpoint.CheckpointError(f"{directory}: is not this run's tokenizer: its fingerprint is "
-                                             f'{tokenizer.fingerprint[:16]}, config.json says {str(expected)[:16]}')
+            raise checkpoint.CheckpointError(
+                f"{directory}: is not this run's tokenizer: its "
+                'fingerprint is '
+                f'{tokenizer.fingerprint[:16]}, config.json says '
+                f'{str(expected)[:16]}'
+            )
         return tokenizer
 
     def steps(self) -> list[int]:
@@ -82,12 +153,18 @@ class Run:
         return checkpoint.steps(self.checkpoints)
 
     def progress(self) -> tuple[int | None, int | None]:
-        """(the latest saved step, 0 for imported weights; the steps of the whole training), None where unknown."""
+        """(the latest saved step, 0 for imported weights; the steps of the whole training), None
+        where unknown."""
         saved = self.steps()
-        return (saved[-1], checkpoint.read_meta(self.checkpoints, saved[-1]).get('total')) if saved else (None, None)
+        return (
+            (saved[-1], checkpoint.read_meta(self.checkpoints, saved[-1]).get('total'))
+            if saved
+            else (None, None)
+        )
 
     def step(self, chosen: int | None = None) -> int:
-        """The chosen step, or by default the best one of a fine-tuned run and the latest one of a pretrained run.
+        """The chosen step, or by default the best one of a fine-tuned run and the latest one of a
+        pretrained run.
 
         UserError where there is no such step, CheckpointError where another run saved it.
         """
@@ -95,27 +172,41 @@ class Run:
         if not found:
             raise UserError(f'{self.path}: no complete checkpoint yet')
         if chosen is None:
-            chosen = checkpoint.best_step(self.checkpoints) if self.config['kind'] == 'finetune' else found[-1]
+            chosen = (
+                checkpoint.best_step(self.checkpoints)
+                if self.config['kind'] == 'finetune'
+                else found[-1]
+            )
         if chosen not in found:
-            raise UserError(f'{self.path}: no checkpoint of step {shown(chosen)}; there are '
-                            f'{", ".join(map(str, found))}')
+            raise UserError(
+                f'{self.path}: no checkpoint of step {shown(chosen)}; there are '
+                f'{", ".join(map(str, found))}'
+            )
         self.check_checkpoint(chosen)
         return chosen
 
     def origin(self, step: int) -> dict:
-        """What a row of results.jsonl records of the parameters, the device and the code that it comes from."""
-        return {'run': str(self.path), 'step': step, 'digest': self.digest(step),
-                'device': jax.devices()[0].device_kind, **provenance.versions()}
+        """What a row of results.jsonl records of the parameters, the device and the code that it
+        comes from."""
+        return {
+            'run': str(self.path),
+            'step': step,
+            'digest': self.digest(step),
+            'device': jax.devices()[0].device_kind,
+            **provenance.versions(),
+        }
 
     def was_changed(self) -> bool:
-        """Whether other settings than config.json's trained or evaluated some of its steps, by --allow_change."""
+        """Whether other settings than config.json's trained or evaluated some of its steps, by
+        --allow_change."""
         found = False
         for row in results.read(self.path / 'environment.jsonl', results.OF_A_START):
             found = row['step'] > 0 and (found or bool(row.get('changed')))
         return found
 
     def trained(self) -> bool:
-        """Whether anything is there that was computed with config.json: a saved step, or a row of metrics."""
+        """Whether anything is there that was computed with config.json: a saved step, or a row of
+        metrics."""
         return bool(self.steps()) or self.metrics.exists()
 
     def digest(self, step: int) -> str:
@@ -123,24 +214,29 @@ class Run:
         return checkpoint.params_digest(checkpoint.read_meta(self.checkpoints, step))
 
     def check_checkpoint(self, step: int) -> None:
-        """CheckpointError where the config saved with a checkpoint is not of config.json's run: another seed, task or
-        data, or other sizes, some of which (such as n_head) show in no array's shape."""
+        """CheckpointError where the config saved with a checkpoint is not of config.json's run:
+        another seed, task or data, or other sizes, some of which (such as n_head) show in no
+        array's shape."""
         saved = checkpoint.read_meta(self.checkpoints, step).get('config', self.config)
         differing = changed(saved, self.config)
         fixed = [line for name, line in differing.items() if listed(name, FIXED)]
         if fixed:
-            raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "
-                                             f'checkpoint, or config.json was edited ({"; ".join(fixed)})')
+            raise checkpoint.CheckpointError(
+                f"{self.checkpoints / str(step)}: is not this run's "
+                'checkpoint, or config.json was edited '
+                f'({"; ".join(fixed)})'
+            )
 
 
 def load(path: str | storage.Path) -> Run:
-    """The Run in a directory. UserError where there is none, or its config.json is damaged, or names code that is not
-    trusted (user_code.py)."""
+    """The Run in a directory. UserError where there is none, or its config.json is damaged, or
+    names code that is not trusted (user_code.py)."""
     path = storage.path(path)
     config = read_config(path)
     file = path / 'config.json'
     try:
-        if checkpoint.steps(path / 'checkpoints'):  # before the first step nothing was trained with it
+        # Before the first step nothing was trained with it
+        if checkpoint.steps(path / 'checkpoints'):
             user_code.check(path, config['fingerprint'].get('code', {}))
         model = config['model']
         missing = {'kind', 'vocab_size', *build.sizes(model.get('kind', 'gpt'))} - model.keys()
@@ -153,20 +249,28 @@ def load(path: str | storage.Path) -> Run:
 
 
 def read_config(path: str | storage.Path) -> dict:
-    """The contents of a run's config.json, of which nothing but the groups is checked. UserError if it has none."""
+    """The contents of a run's config.json, of which nothing but the groups is checked. UserError if
+    it has none."""
     path = storage.path(path)
     file = path / 'config.json'
     if not file.is_file():
         raise UserError(f'{path}: not a run directory (no config.json in it)')
     config = storage.read_json(file)
-    if not (isinstance(config, dict) and config.get('kind') in ('pretrain', 'finetune')
-            and isinstance(config.get('model'), dict) and isinstance(config.get('fingerprint'), dict)):
-        raise UserError(f"{file}: not a run's config: its kind, model or fingerprint is missing or damaged")
+    if not (
+        isinstance(config, dict)
+        and config.get('kind') in ('pretrain', 'finetune')
+        and isinstance(config.get('model'), dict)
+        and isinstance(config.get('fingerprint'), dict)
+    ):
+        raise UserError(
+            f"{file}: not a run's config: its kind, model or fingerprint is missing or damaged"
+        )
     return config
 
 
 def check(path: storage.Path, kind: str = '') -> None:
-    """UserError where a path is a file, or a directory that holds something other than a run, or a run of another kind.
+    """UserError where a path is a file, or a directory that holds something other than a run, or a
+    run of another kind.
     """
     # Of a process that was killed before it wrote config.json.
     leftovers = ('tokens', 'tokenizer', 'environment.jsonl', 'config.json.partial', lock.FILE)
@@ -181,8 +285,9 @@ def check(path: storage.Path, kind: str = '') -> None:
 
 @contextlib.contextmanager
 def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
-    """Hold a run directory's lock (lock.hold); of several processes only process 0 does. Yields a function that raises
-    UserError once another process has taken the lock over. UserError, in every process, where it is held elsewhere."""
+    """Hold a run directory's lock (lock.hold); of several processes only process 0 does. Yields a
+    function that raises UserError once another process has taken the lock over. UserError, in every
+    process, where it is held elsewhere."""
     check(path)
     with contextlib.ExitStack() as stack:
         held = None
@@ -199,10 +304,11 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
 
 
 def start(path: storage.Path, config: dict, tokenizer: Tokenizer) -> Run:
-    """Create a run directory, or open the one there to continue its run; of several processes only process 0 writes.
-    config.json stays as it is until `write_config`.
+    """Create a run directory, or open the one there to continue its run; of several processes only
+    process 0 writes. config.json stays as it is until `write_config`.
 
-    config: the effective one, a nested dict with 'kind' and 'fingerprint'. UserError for another run's tokenizer.
+    config: the effective one, a nested dict with 'kind' and 'fingerprint'. UserError for another
+    run's tokenizer.
     """
     if not processes.primary():
         return Run(path, config)
@@ -220,24 +326,35 @@ def write_config(run: Run) -> None:
 
 
 def describe(run: Run, step: int, params: Any) -> None:
-    """Append this start to environment.jsonl: from which step, what changed in the config, when, where, with which
-    versions and devices; then write config.json, and parameters.txt, the table of parameters. Of several processes only
-    process 0 writes."""
+    """Append this start to environment.jsonl: from which step, what changed in the config, when,
+    where, with which versions and devices; then write config.json, and parameters.txt, the table of
+    parameters. Of several processes only process 0 writes."""
     if not processes.primary():
         return
     lines = compare(run.path, run.config, allow_change=True)
     for line in lines:
         print(f'changed: {line}', flush=True)
-    results.append(run.path / 'environment.jsonl', {
-        'step': step, 'changed': lines, 'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
-        'host': platform.node(), 'platform': platform.platform(), **provenance.versions(),
-        'environment': provenance.environment(params)})
+    results.append(
+        run.path / 'environment.jsonl',
+        {
+            'step': step,
+            'changed': lines,
+            'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
+            'host': platform.node(),
+            'platform': platform.platform(),
+            **provenance.versions(),
+            'environment': provenance.environment(params),
+        },
+    )
     write_config(run)
-    storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())
+    storage.write(
+        run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode()
+    )
 
 
 def changed(old: dict, new: dict) -> dict[str, str]:
-    """{'batch.size': 'batch.size: 8 -> 16'} of the fields that differ between two configs, without those in FREE."""
+    """{'batch.size': 'batch.size: 8 -> 16'} of the fields that differ between two configs, without
+    those in FREE."""
     old = json.loads(json.dumps(flatten(old)))  # tuples become lists, as in config.json
     new = json.loads(json.dumps(flatten(new)))
     lines = {}
@@ -247,19 +364,23 @@ def changed(old: dict, new: dict) -> dict[str, str]:
     return lines
 
 
-def compare(path: storage.Path, config: dict, allow_change: bool = False, total: int | None = None) -> list[str]:
-    """What changed in the config since the run in a directory, a line a field; [] where nothing was trained there.
+def compare(
+    path: storage.Path, config: dict, allow_change: bool = False, total: int | None = None
+) -> list[str]:
+    """What changed in the config since the run in a directory, a line a field; [] where nothing was
+    trained there.
 
-    config: as in `start`. allow_change: continue although the length, the learning rate or the like changed. total: the
-    steps of the whole training. UserError for a run that this one cannot continue, and where all its steps are made, so
-    that other settings would train nothing."""
+    config: as in `start`. allow_change: continue although the length, the learning rate or the like
+    changed. total: the steps of the whole training. UserError for a run that this one cannot
+    continue, and where all its steps are made, so that other settings would train nothing."""
     if not (path / 'config.json').exists():
         return []
     there = load(path)
     _check_kind(path, there.config['kind'], config['kind'])
     if not there.trained():
         return []
-    code = {} if there.steps() else {'code': config['fingerprint'].get('code')}  # may be mended before a first step
+    # May be mended before a first step
+    code = {} if there.steps() else {'code': config['fingerprint'].get('code')}
     lines = changed(there.config | {'fingerprint': there.config['fingerprint'] | code}, config)
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
@@ -267,14 +388,22 @@ def compare(path: storage.Path, config: dict, allow_change: bool = False, total:
     made = max(there.steps(), default=0)
     new = '; '.join(line for k, line in lines.items() if not listed(k, SCORING))
     if new and total is not None and made > total:
-        raise UserError(f'{path}: step {made:,} is there already: the new settings ({new}) must give at least {made:,} '
-                        f'steps, not {total:,}')
+        raise UserError(
+            f'{path}: step {made:,} is there already: the new settings ({new}) must '
+            f'give at least {made:,} '
+            f'steps, not {total:,}'
+        )
     if new and made == total:
-        raise UserError(f'{path}: the run is finished, nothing is left to train with the new settings ({new}): use a '
-                        'new --workdir')
+        raise UserError(
+            f'{path}: the run is finished, nothing is left to train with the new '
+            f'settings ({new}): use a '
+            'new --workdir'
+        )
     if lines and not allow_change:
-        raise UserError(f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
-                        'give --allow_change to continue with the new ones')
+        raise UserError(
+            f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
+            'give --allow_change to continue with the new ones'
+        )
     return list(lines.values())
 
 
@@ -285,5 +414,6 @@ def _check_kind(path, kind, wanted):
 
 
 def listed(field: str, names: Iterable[str]) -> bool:
-    """Whether a field such as 'model.dtype' is one of FREE or FIXED, where 'model.' stands for all fields of model."""
+    """Whether a field such as 'model.dtype' is one of FREE or FIXED, where 'model.' stands for all
+    fields of model."""
     return any(field == name or (name.endswith('.') and field.startswith(name)) for name in names)

@@ -1,9 +1,11 @@
 """Files on a local disk or in Google Cloud Storage (gs://BUCKET/...), behind one set of functions.
 
-Objects in a store are written atomically, never changed in place, and cannot be renamed; etils.epath gives them the
-interface of pathlib.Path (extra `gcs`). Files that are read many times (token shards) or appended to (logs) have a copy
-on the local disk. What cannot be read or written raises an OSError that names it, in a store too.
+Objects in a store are written atomically, never changed in place, and cannot be renamed;
+etils.epath gives them the interface of pathlib.Path (extra `gcs`). Files that are read many times
+(token shards) or appended to (logs) have a copy on the local disk. What cannot be read or written
+raises an OSError that names it, in a store too.
 """
+
 import base64
 import contextlib
 import errno
@@ -21,7 +23,8 @@ from typing import Any, BinaryIO
 from gpt1_jax.errors import UserError
 
 SCHEME = 'gs://'
-CACHE = 'GPT1_JAX_CACHE'  # environment variable: the directory for local copies, default ~/.cache/gpt1_jax
+# Environment variable: the directory for local copies, default ~/.cache/gpt1_jax
+CACHE = 'GPT1_JAX_CACHE'
 ABSENT = '0'  # the generation number of an object that does not exist
 BLOCK = 1 << 22  # bytes copied at a time
 _reached: set[str] = set()  # buckets that this process has listed successfully
@@ -30,7 +33,8 @@ Path = Any  # pathlib.Path or etils.epath.Path, which have the same methods
 
 
 def path(name: str | os.PathLike) -> Path:
-    """A pathlib.Path, or an etils.epath.Path for 'gs://...'. UserError for another scheme or an unreachable bucket."""
+    """A pathlib.Path, or an etils.epath.Path for 'gs://...'. UserError for another scheme or an
+    unreachable bucket."""
     text = os.fspath(name)
     if not re.match(r'[a-z][a-z0-9]+://', text):
         return pathlib.Path(name)
@@ -59,25 +63,31 @@ def _client() -> type:
     from etils import epath
 
     from gpt1_jax.storage import gcs
+
     os.environ.setdefault('EPATH_USE_TF', '0')  # always gcsfs, even if TensorFlow is installed
-    # Without the cache of listings, files that TensorStore or another process writes are visible at once.
+    # Without the cache of listings, files that TensorStore or another process writes are visible at
+    # once.
     fsspec.config.conf.setdefault('gcs', {}).setdefault('use_listings_cache', False)
-    fsspec.register_implementation('gcs', gcs.Store, clobber=True)  # also for Orbax, which uses etils.epath
+    # Also for Orbax, which uses etils.epath
+    fsspec.register_implementation('gcs', gcs.Store, clobber=True)
     return epath.Path
 
 
 def _reach(bucket, text):
-    """OSError if the path cannot be listed: no credentials, no permission or no network. Asked once a bucket."""
+    """OSError if the path cannot be listed: no credentials, no permission or no network. Asked once
+    a bucket."""
     if bucket in _reached:
         return
     with _as_os_errors(text), contextlib.suppress(FileNotFoundError):
-        next(_client()(text).iterdir(), None)  # of the path: the permission may be for a prefix of the bucket alone
+        # Of the path: the permission may be for a prefix of the bucket alone
+        next(_client()(text).iterdir(), None)
     _reached.add(bucket)
 
 
 @contextlib.contextmanager
 def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[None]:
-    """Turns the exceptions of the cloud client, which has classes of its own, into OSError as a local disk raises.
+    """Turns the exceptions of the cloud client, which has classes of its own, into OSError as a
+    local disk raises.
     writes: an object is written, so "not found" can only mean its bucket."""
     try:
         with naming(where):
@@ -85,7 +95,8 @@ def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[No
     except FileNotFoundError as error:
         if error.errno is not None and not writes:
             raise
-        cause = 'no such bucket' if writes else os.strerror(errno.ENOENT)  # gcsfs gives the object's name alone
+        # Gcsfs gives the object's name alone
+        cause = 'no such bucket' if writes else os.strerror(errno.ENOENT)
         raise FileNotFoundError(errno.ENOENT, cause, os.fspath(where)) from error
     except (OSError, UserError):
         raise
@@ -98,8 +109,8 @@ def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[No
 
 @contextlib.contextmanager
 def naming(file: str | os.PathLike) -> Iterator[None]:
-    """Gives an OSError the name of its file where it has none, as when a write to an open file fails, and the cause
-    where it has only a text, as those of pyarrow."""
+    """Gives an OSError the name of its file where it has none, as when a write to an open file
+    fails, and the cause where it has only a text, as those of pyarrow."""
     try:
         yield
     except OSError as error:
@@ -109,8 +120,8 @@ def naming(file: str | os.PathLike) -> Iterator[None]:
 
 
 def mkdir(directory: Path) -> None:
-    """Make a local directory and its parents. Object stores have no directories. OSError, which names the remedy for a
-    directory of the cache."""
+    """Make a local directory and its parents. Object stores have no directories. OSError, which
+    names the remedy for a directory of the cache."""
     if remote(directory):
         return
     try:
@@ -151,8 +162,10 @@ def glob(pattern: str) -> list[str]:
 def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
     """Write a file atomically: after a crash it is complete, or as it was.
 
-    The file takes the place of a link, a pipe or a device, as a directory that came from elsewhere may have links that
-    lead out of it. follow: for a name that the user gave: a link stays one, a pipe or a device is written to directly.
+    The file takes the place of a link, a pipe or a device, as a directory that came from elsewhere
+    may have links that
+    lead out of it. follow: for a name that the user gave: a link stays one, a pipe or a device is
+    written to directly.
     """
     if remote(file):
         with _as_os_errors(file, writes=True):
@@ -173,15 +186,18 @@ def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
 
 
 def open_own(file: str | os.PathLike, flags: int) -> int:
-    """os.open of a file that is written in its place, as an `opener` of `open`. UserError for a link: the directory may
-    have come from elsewhere, and a link in it may lead out of it."""
+    """os.open of a file that is written in its place, as an `opener` of `open`. UserError for a
+    link: the directory may have come from elsewhere, and a link in it may lead out of it."""
     try:
         return os.open(file, flags | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise UserError(f'{os.fspath(file)}: is a link, and files of a run are not written through links: put the file '
-                        'itself there, or delete the link') from None
+        raise UserError(
+            f'{os.fspath(file)}: is a link, and files of a run are not written '
+            'through links: put the file '
+            'itself there, or delete the link'
+        ) from None
 
 
 def read_json(file: str | os.PathLike) -> Any:
@@ -212,7 +228,8 @@ def json_digest(value: Any) -> str:
 
 
 def generation(file: str | os.PathLike) -> str:
-    """The generation number of an object, which changes with every write; ABSENT if there is no such object."""
+    """The generation number of an object, which changes with every write; ABSENT if there is no
+    such object."""
     system, bucket, key = _object(file)
     with _as_os_errors(file):
         try:
@@ -222,16 +239,24 @@ def generation(file: str | os.PathLike) -> str:
 
 
 def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
-    """Compare and swap: write an object only if its generation is still `expected`. Returns the new generation, or
-    None, with nothing written, if another process wrote other data first."""
+    """Compare and swap: write an object only if its generation is still `expected`. Returns the new
+    generation, or None, with nothing written, if another process wrote other data first."""
     system, bucket, key = _object(file)
     with _as_os_errors(file, writes=True):
         try:
             return system.call(
-                'POST', f'{system._location}/upload/storage/v1/b/{{}}/o', bucket, uploadType='media', name=key,
-                ifGenerationMatch=expected, data=data, json_out=True,
-                headers={'Content-Type': 'application/octet-stream'})['generation']
-        except FileExistsError:  # HTTP 412, precondition failed: perhaps by our own write, if its reply was lost
+                'POST',
+                f'{system._location}/upload/storage/v1/b/{{}}/o',
+                bucket,
+                uploadType='media',
+                name=key,
+                ifGenerationMatch=expected,
+                data=data,
+                json_out=True,
+                headers={'Content-Type': 'application/octet-stream'},
+            )['generation']
+        # HTTP 412, precondition failed: perhaps by our own write, if its reply was lost
+        except FileExistsError:
             with contextlib.suppress(FileNotFoundError):
                 now = system.call('GET', 'b/{}/o/{}', bucket, key, json_out=True)
                 if now.get('md5Hash') == base64.b64encode(hashlib.md5(data).digest()).decode():
@@ -249,8 +274,10 @@ def remove(file: str | os.PathLike, expected: str) -> None:
 def _object(file):
     """(gcsfs file system, bucket, name in the bucket) of an object."""
     import fsspec
+
     bucket, _, key = os.fspath(path(file)).removeprefix(SCHEME).partition('/')
-    return fsspec.filesystem('gcs', finalize_on_close=True), bucket, key  # the instance that epath also uses
+    # The instance that epath also uses
+    return fsspec.filesystem('gcs', finalize_on_close=True), bucket, key
 
 
 def sha256(file: str | os.PathLike) -> str:
@@ -271,7 +298,8 @@ def files(directory: Path) -> dict[str, Path]:
 
 
 def cache(name: str | os.PathLike) -> pathlib.Path:
-    """The local path for the copy of a file or directory in an object store, whether or not the copy exists."""
+    """The local path for the copy of a file or directory in an object store, whether or not the
+    copy exists."""
     home = os.path.expanduser('~')
     if home == '~':  # no HOME, and the user has no entry in passwd
         home = '/'  # as `docker run --user` sets it
@@ -282,7 +310,8 @@ def cache(name: str | os.PathLike) -> pathlib.Path:
 def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
     """A local copy of an object whose SHA-256 is `expected`, downloaded unless such a copy exists.
 
-    UserError if the object itself has another hash. Several processes may fetch the same object at once.
+    UserError if the object itself has another hash. Several processes may fetch the same object at
+    once.
     """
     copy = cache(file)
     with _as_os_errors(file):
@@ -294,7 +323,9 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
             with opened(file) as source, open(partial, 'wb') as target:
                 shutil.copyfileobj(source, target, BLOCK)
             if sha256(partial) != expected:
-                raise UserError(f'{os.fspath(file)}: damaged, its SHA-256 is not the one in the manifest')
+                raise UserError(
+                    f'{os.fspath(file)}: damaged, its SHA-256 is not the one in the manifest'
+                )
             os.replace(partial, copy)
         finally:
             partial.unlink(missing_ok=True)
@@ -302,7 +333,8 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
 
 
 def upload(directory: pathlib.Path, target: Path, last: str | None = None) -> None:
-    """Copy every file under a local directory into an object store, the one called `last`, the manifest, at the end."""
+    """Copy every file under a local directory into an object store, the one called `last`, the
+    manifest, at the end."""
     local = files(directory)
     for name in sorted(local, key=lambda name: (name == last, name)):
         write(target / name, local[name].read_bytes())

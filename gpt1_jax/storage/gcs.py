@@ -1,14 +1,18 @@
-"""The client of Google Cloud Storage: gcsfs, with uploads that survive a lost reply. Imported only for gs:// paths.
+"""The client of Google Cloud Storage: gcsfs, with uploads that survive a lost reply. Imported only
+for gs:// paths.
 
-gcsfs repeats a request that fails (429, 5xx, no reply) up to six times within a minute. Repeating the last request of a
-resumable upload fails, though, if the store has completed the session, or the session has expired.
+gcsfs repeats a request that fails (429, 5xx, no reply) up to six times within a minute. Repeating
+the last request of a resumable upload fails, though, if the store has completed the session, or the
+session has expired.
 """
+
 import io
 import logging
 
 import gcsfs
 
-logging.getLogger('gcsfs').setLevel(logging.CRITICAL)  # it logs the exceptions that it raises, with tracebacks
+# It logs the exceptions that it raises, with tracebacks
+logging.getLogger('gcsfs').setLevel(logging.CRITICAL)
 
 
 class Store(gcsfs.GCSFileSystem):
@@ -18,7 +22,8 @@ class Store(gcsfs.GCSFileSystem):
         return _Upload(self, path) if mode == 'wb' else super()._open(path, mode, **options)
 
     async def _isdir(self, path):
-        """gcsfs answers False for every OSError: a run whose store does not answer would seem to have no checkpoint."""
+        """gcsfs answers False for every OSError: a run whose store does not answer would seem to
+        have no checkpoint."""
         try:
             return (await self._info(path))['type'] == 'directory'
         except FileNotFoundError:
@@ -30,7 +35,8 @@ class _Upload(io.BytesIO):
 
     def __init__(self, store, path):
         super().__init__()
-        self._store, self._path = store, path
+        self._store = store
+        self._path = path
 
     def close(self):
         if not self.closed:

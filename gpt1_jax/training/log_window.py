@@ -1,4 +1,6 @@
-"""A row of metrics.jsonl over the steps since the row before: mean metrics, last learning rate, tokens per second."""
+"""A row of metrics.jsonl over the steps since the row before: mean metrics, last learning rate,
+tokens per second."""
+
 import math
 import time
 from collections.abc import Sequence
@@ -11,7 +13,8 @@ COUNTS = ('skipped', 'halted')  # metrics that are counts or flags, of which no 
 class Window:
     """The metrics of the steps since the last row, and the time that they took.
 
-    metrics: {name: scalar} of each step, on the device; on the host for the steps of an earlier run.
+    metrics: {name: scalar} of each step, on the device; on the host for the steps of an earlier
+    run.
     """
 
     def __init__(self, unlogged: Sequence[dict]) -> None:
@@ -19,16 +22,20 @@ class Window:
         self._added = 0  # steps of this process in the window
         self._began = time.perf_counter()  # the window
         self._since: float | None = None  # when the clock was started
-        self._seconds, self._timed = 0.0, 0  # what the clock has shown, in the window, and for how many steps
+        # What the clock has shown, in the window, and for how many steps
+        self._seconds = 0.0
+        self._timed = 0
         self._pace: float | None = None  # seconds a step, of the last window with a timed one
 
     def start_clock(self) -> None:
-        """Before each step. Logging, evaluating and saving, which follow `row`, are not a step's time."""
+        """Before each step. Logging, evaluating and saving, which follow `row`, are not a step's
+        time."""
         if self._since is None:
             self._since = time.perf_counter()
 
     def stop_clock(self) -> None:
-        """Before a step that compiles, which is not timed. Steps before it that the device still works on are."""
+        """Before a step that compiles, which is not timed. Steps before it that the device still
+        works on are."""
         if self._timed and self._since is not None:
             jax.block_until_ready(self.metrics)
             self._seconds += time.perf_counter() - self._since
@@ -47,7 +54,10 @@ class Window:
 
     def unlogged(self) -> list[dict[str, float]]:
         """The metrics of the steps since the last row."""
-        return [{name: float(value) for name, value in step.items()} for step in jax.device_get(self.metrics)]
+        return [
+            {name: float(value) for name, value in step.items()}
+            for step in jax.device_get(self.metrics)
+        ]
 
     def row(self, tokens_per_step: float, steps_left: int) -> dict:
         """What Session.log takes; a new window begins."""
@@ -58,11 +68,20 @@ class Window:
         if self._timed:
             self._pace = self._seconds / self._timed
         pace = (now - self._began) / self._added if self._pace is None else self._pace
-        row = {name: _finite_mean([float(step[name]) for step in metrics]) for name in metrics[0] if name not in COUNTS}
+        row = {
+            name: _finite_mean([float(step[name]) for step in metrics])
+            for name in metrics[0]
+            if name not in COUNTS
+        }
         row['learning_rate'] = float(metrics[-1]['learning_rate'])
         if metrics[-1]['skipped']:
             row['skipped'] = int(metrics[-1]['skipped'])
-        self.metrics, self._added, self._began, self._since, self._seconds, self._timed = [], 0, now, None, 0.0, 0
+        self.metrics = []
+        self._added = 0
+        self._began = now
+        self._since = None
+        self._seconds = 0.0
+        self._timed = 0
         return row | {'tokens_per_s': tokens_per_step / pace, 'seconds_left': pace * steps_left}
 
 

@@ -1,4 +1,6 @@
-"""Section 4.1: the jitted training step and the only training loop, of trees of arrays: no models, tasks or files."""
+"""Section 4.1: the jitted training step and the only training loop, of trees of arrays: no models,
+tasks or files."""
+
 import concurrent.futures
 import contextlib
 import functools
@@ -18,10 +20,12 @@ from gpt1_jax.training.log_window import Window
 class TrainState(NamedTuple):
     """All that changes in training.
 
-    step: int32, batches seen; it determines the next batch and its dropout masks. skipped: int32, how many of them
-    changed nothing because their loss or gradient was not finite. halted: bool, set when one more than hyper['skips']
+    step: int32, batches seen; it determines the next batch and its dropout masks. skipped: int32,
+    how many of them changed nothing because their loss or gradient was not finite. halted: bool,
+    set when one more than hyper['skips']
     of these came: from then on every step leaves the state as it is.
     """
+
     step: jax.Array
     params: Any
     opt_state: Any
@@ -30,11 +34,15 @@ class TrainState(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The compiled functions of one kind of run on one mesh; runs that differ only in `hyper` share it.
+    """The compiled functions of one kind of run on one mesh; runs that differ only in `hyper` share
+    it.
 
-    init: seed -> TrainState. step: (TrainState, batch, hyper, *resident) -> (TrainState, metrics); the state passed in
-    is donated. state: TrainState of ShapeDtypeStructs with shardings, the target to restore a checkpoint into.
+    init: seed -> TrainState. step: (TrainState, batch, hyper, *resident) -> (TrainState, metrics);
+    the state passed in
+    is donated. state: TrainState of ShapeDtypeStructs with shardings, the target to restore a
+    checkpoint into.
     """
+
     mesh: jax.sharding.Mesh
     init: Callable
     step: Callable
@@ -45,19 +53,28 @@ class Program(NamedTuple):
         return sharding.place(read, size, self.mesh)
 
 
-def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule: Callable, mesh: jax.sharding.Mesh,
-                 microbatches: int = 1, precision: Callable = contextlib.nullcontext) -> Program:
+def make_program(
+    init_params: Callable,
+    loss: Callable,
+    optimizer: Any,
+    schedule: Callable,
+    mesh: jax.sharding.Mesh,
+    microbatches: int = 1,
+    precision: Callable = contextlib.nullcontext,
+) -> Program:
     """The jitted init and training step.
 
     init_params: seed -> parameter tree.
     loss: (params, batch, dropout.Key, hyper, *resident) -> (mean over the batch's rows, metrics).
     optimizer, schedule: as optimizer_config.make and optimizer_config.schedule give them.
-    microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
-        global number of their first row, the same dropout masks.
+    microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as
+        parts know the global number of their first row, the same dropout masks.
     precision: of the step's matrix products, as build.precision gives it.
-    The step's `hyper` is what optimizer_config.hyperparameters gives, and what else `loss` reads. `resident` are arrays
-    that stay on the devices from step to step, such as the training tokens; most losses take none.
+    The step's `hyper` is what optimizer_config.hyperparameters gives, and what else `loss` reads.
+    `resident` are arrays that stay on the devices from step to step, such as the training tokens;
+    most losses take none.
     """
+
     def init(seed):
         params = init_params(seed)
         zero = jnp.zeros([], jnp.int32)
@@ -66,46 +83,76 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
     def step(state, batch, hyper, *resident):
         def gradients(batch, first_row):
             key = dropout.Key(hyper['seed'], state.step.astype(jnp.uint32), first_row)
-            return jax.value_and_grad(loss, has_aux=True)(state.params, batch, key, hyper, *resident)
+            return jax.value_and_grad(loss, has_aux=True)(
+                state.params, batch, key, hyper, *resident
+            )
+
         (value, metrics), grads = _accumulate(gradients, batch, microbatches, mesh)
-        learning_rate = schedule(hyper['peak'], hyper['warmup'], hyper['total'], hyper['decay'])(state.step)
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params, learning_rate=learning_rate)
+        learning_rate = schedule(hyper['peak'], hyper['warmup'], hyper['total'], hyper['decay'])(
+            state.step
+        )
+        updates, opt_state = optimizer.update(
+            grads, state.opt_state, state.params, learning_rate=learning_rate
+        )
         params = jax.tree.map(jnp.add, state.params, updates)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in jax.tree.leaves(grads)))
-        # If the loss or the gradient norm is not finite, keep the old params and opt_state. Decided on the device,
-        # because the host looks one step late.
+        # If the loss or the gradient norm is not finite, keep the old params and opt_state. Decided
+        # on the device, because the host looks one step late.
         good = jnp.isfinite(value) & jnp.isfinite(norm) & ~state.halted
         skips = ~good & ~state.halted & (state.skipped < hyper['skips'])
-        params, opt_state = jax.tree.map(lambda new, old: jnp.where(good, new, old), (params, opt_state),
-                                         (state.params, state.opt_state))
-        new = TrainState(state.step + (good | skips), params, opt_state, state.skipped + skips, ~(good | skips))
-        return new, {'loss': value, **metrics, 'learning_rate': learning_rate, 'grad_norm': norm,
-                     'skipped': new.skipped, 'halted': new.halted}
+        params, opt_state = jax.tree.map(
+            lambda new, old: jnp.where(good, new, old),
+            (params, opt_state),
+            (state.params, state.opt_state),
+        )
+        new = TrainState(
+            state.step + (good | skips), params, opt_state, state.skipped + skips, ~(good | skips)
+        )
+        return new, {
+            'loss': value,
+            **metrics,
+            'learning_rate': learning_rate,
+            'grad_norm': norm,
+            'skipped': new.skipped,
+            'halted': new.halted,
+        }
 
     shapes = jax.eval_shape(init, jax.ShapeDtypeStruct([], jnp.uint32))
     shardings = sharding.shardings(shapes, mesh)
     jitted_init = jax.jit(init, out_shardings=shardings)
-    jitted_step = jax.jit(step, donate_argnums=0, out_shardings=(shardings, None),
-                          compiler_options=xla_options.of(mesh.devices.flat[0].platform))
-    return Program(mesh, on_mesh(jitted_init, mesh, precision), on_mesh(jitted_step, mesh, precision),
-                   sharding.abstract(shapes, mesh))
+    jitted_step = jax.jit(
+        step,
+        donate_argnums=0,
+        out_shardings=(shardings, None),
+        compiler_options=xla_options.of(mesh.devices.flat[0].platform),
+    )
+    return Program(
+        mesh,
+        on_mesh(jitted_init, mesh, precision),
+        on_mesh(jitted_step, mesh, precision),
+        sharding.abstract(shapes, mesh),
+    )
 
 
 def on_mesh(function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: Callable) -> Callable:
-    """The jitted function, and its `trace`, called with the mesh in context, where sharding.constrain finds it, and
-    within precision()."""
+    """The jitted function, and its `trace`, called with the mesh in context, where
+    sharding.constrain finds it, and within precision()."""
+
     def within(function):
         def call(*args):
             with jax.set_mesh(mesh), precision():
                 return function(*args)
+
         return call
+
     call = within(function)
     call.trace = within(function.trace)
     return call
 
 
 def _accumulate(gradients, batch, n, mesh):
-    """The mean of value, metrics and gradients over n parts of the batch, computed one after the other.
+    """The mean of value, metrics and gradients over n parts of the batch, computed one after the
+    other.
 
     gradients: (part of the batch, uint32 number of its first row) -> a tree of means over its rows.
     """
@@ -116,24 +163,29 @@ def _accumulate(gradients, batch, n, mesh):
         x = x.reshape(n, x.shape[0] // n, *x.shape[1:])
         spec = jax.sharding.PartitionSpec(None, *sharding.BATCH)
         return x if mesh.size == 1 else jax.lax.with_sharding_constraint(x, spec)
+
     parts = jax.tree.map(split, batch)
     rows = jax.tree.leaves(parts)[0].shape[1]
 
     def part(index):
         return gradients(jax.tree.map(lambda x: x[index], parts), (index * rows).astype(jnp.uint32))
+
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(part, jnp.int32(0)))
-    total, _ = jax.lax.scan(lambda sums, i: (jax.tree.map(jnp.add, sums, part(i)), None), zeros, jnp.arange(n))
+    total, _ = jax.lax.scan(
+        lambda sums, i: (jax.tree.map(jnp.add, sums, part(i)), None), zeros, jnp.arange(n)
+    )
     return jax.tree.map(lambda x: x / n, total)
 
 
 class Batches(NamedTuple):
     """The training data.
 
-    read: (step, slice of rows) -> those rows of the step's batch, a dict of host arrays. A pure function, called one
-        step ahead in a thread; each process reads the rows of its own devices.
-    size: rows of a batch. tokens_per_step: real tokens of a batch, on average. resident: arrays on the devices that
-        every step takes besides its batch.
+    read: (step, slice of rows) -> those rows of the step's batch, a dict of host arrays. A pure
+        function, called one step ahead in a thread; each process reads the rows of its own devices.
+    size: rows of a batch. tokens_per_step: real tokens of a batch, on average. resident: arrays on
+        the devices that every step takes besides its batch.
     """
+
     read: Callable
     size: int
     tokens_per_step: float
@@ -141,8 +193,9 @@ class Batches(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """How many steps are trained, and after which of them (counted from 1) the loop logs, evaluates and saves: after
-    every so many, after those of `keep_steps`, and after the last."""
+    """How many steps are trained, and after which of them (counted from 1) the loop logs, evaluates
+    and saves: after every so many, after those of `keep_steps`, and after the last."""
+
     total: int
     log_every: int
     evaluate_every: int
@@ -159,32 +212,46 @@ class Intervals(NamedTuple):
         return step % self.log_every == 0 or self.evaluates(step) or self.saves(step)
 
 
-def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, intervals: Intervals, session: Any,
-        evaluate: Callable[[TrainState], float]) -> TrainState:
+def fit(
+    program: Program,
+    state: TrainState,
+    hyper: dict,
+    batches: Batches,
+    intervals: Intervals,
+    session: Any,
+    evaluate: Callable[[TrainState], float],
+) -> TrainState:
     """Train to `intervals.total` steps; the only loop.
 
-    session: a runs.session.Session, where metrics and states go. evaluate: state -> its quality, higher is better.
-    The host reads metrics only where it logs, and looks one step late whether the state has halted, so that between
-    logged steps the device does not wait for it.
-    UserError naming the step where a loss or gradient is not finite, after saving the state before it. Interrupted
+    session: a runs.session.Session, where metrics and states go. evaluate: state -> its quality,
+    higher is better. The host reads metrics only where it logs, and looks one step late whether the
+    state has halted, so that between logged steps the device does not wait for it. UserError naming
+    the step where a loss or gradient is not finite, after saving the state before it. Interrupted
     after SIGTERM, SIGINT or SIGHUP, once the state is saved.
     """
-    step, signal, total = int(state.step), '', intervals.total
+    step = int(state.step)
+    signal = ''
+    total = intervals.total
     window = Window(session.unlogged)
     before = None  # the metrics of the step before
     compiled = set()  # the shapes of batches for which the step was
 
     def ahead(step):
-        """The batch of a step, read and placed by a thread while the device works on the step before it."""
+        """The batch of a step, read and placed by a thread while the device works on the step
+        before it."""
         read = functools.partial(batches.read, step)
         return thread.submit(program.place, read, batches.size) if step < total else None
 
-    with preemption.watch() as stopped_by, concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread:
+    with (
+        preemption.watch() as stopped_by,
+        concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread,
+    ):
         placed = ahead(step)
         while step < total:
             window.start_clock()
             session.trace.before(step)
-            batch, placed = placed.result(), ahead(step + 1)
+            batch = placed.result()
+            placed = ahead(step + 1)
             if (shapes := tuple(array.shape for array in batch.values())) not in compiled:
                 window.stop_clock()
                 compiled.add(shapes)
@@ -207,11 +274,14 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, inte
                 session.save(state, step, quality, window.unlogged())
             if signal:
                 break
-        # Also one that came while the last state was evaluated or saved: what follows training may also be long.
+        # Also one that came while the last state was evaluated or saved: what follows training may
+        # also be long.
         signal = signal or stopped_by(total + 1)
     if signal:
-        raise Interrupted(f'stopped by {signal} at step {step:,} of {total:,}; the state is saved: '
-                          'rerun the same command to resume')
+        raise Interrupted(
+            f'stopped by {signal} at step {step:,} of {total:,}; the state is saved: '
+            'rerun the same command to resume'
+        )
     return state
 
 
@@ -219,10 +289,15 @@ def _halt(state, window, batches, session):
     """Save the state before the step that is not finite, and raise UserError."""
     step = int(state.step)
     place = next(i for i, metrics in enumerate(window.metrics) if metrics['halted'])
-    bad, window.metrics = window.metrics[place], window.metrics[:place]
+    bad = window.metrics[place]
+    window.metrics = window.metrics[:place]
     session.save(state, step, None, window.unlogged())
     raise UserError(
-        f'loss {float(bad["loss"])}, gradient norm {float(bad["grad_norm"])} at step {step + 1:,} (rows '
-        f'{step * batches.size:,} to {(step + 1) * batches.size - 1:,} in the order of training): the state of step '
-        f'{step:,} is saved; try a lower optimizer.peak_rate or a longer warm-up, or let the run skip such batches '
-        'with --config.train.skip_nonfinite=N')
+        f'loss {float(bad["loss"])}, gradient norm {float(bad["grad_norm"])} at step {step + 1:,} '
+        '(rows '
+        f'{step * batches.size:,} to {(step + 1) * batches.size - 1:,} in the order of training): '
+        'the state of step '
+        f'{step:,} is saved; try a lower optimizer.peak_rate or a longer warm-up, or let the run '
+        'skip such batches '
+        'with --config.train.skip_nonfinite=N'
+    )

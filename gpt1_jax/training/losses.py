@@ -1,4 +1,5 @@
 """Sections 3.1 and 3.2, Eqs. 1, 4, 5: the losses, as float32 means."""
+
 from typing import Any
 
 import jax
@@ -7,14 +8,21 @@ import jax.numpy as jnp
 from gpt1_jax.models.ops import PLAIN, Ops
 
 
-def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks: int = 1,
-                 logits_dtype: Any = None, ops: Ops = PLAIN) -> jax.Array:
+def token_losses(
+    hidden: jax.Array,
+    rows: jax.Array,
+    targets: jax.Array,
+    chunks: int = 1,
+    logits_dtype: Any = None,
+    ops: Ops = PLAIN,
+) -> jax.Array:
     """-log P of each target under softmax(hidden @ rows.T), Eq. 2.
 
-    hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. chunks: equal parts that L is
-    split into; of several, the logits of one exist at a time, and are recomputed in the backward pass. logits_dtype:
-    by default hidden's, as in training; in bfloat16 each logit is rounded to 8 bits, and a token's loss is off by about
-    0.005 nats, their mean by 1e-4. ops: the model's, see models/fast/table.py. Returns float32[B, L], in nats.
+    hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. chunks: equal
+    parts that L is split into; of several, the logits of one exist at a time, and are recomputed in
+    the backward pass. logits_dtype: by default hidden's, as in training; in bfloat16 each logit is
+    rounded to 8 bits, and a token's loss is off by about 0.005 nats, their mean by 1e-4. ops: the
+    model's, see models/fast/table.py. Returns float32[B, L], in nats.
     """
     logits_dtype = jnp.dtype(logits_dtype or hidden.dtype)
     B, L, D = hidden.shape
@@ -23,39 +31,62 @@ def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks:
     def losses(hidden, targets, rows):
         flat = hidden.reshape(-1, D), rows.astype(hidden.dtype), targets.reshape(-1)
         return ops.cross_entropy(*flat, logits_dtype).reshape(targets.shape)
+
     if chunks == 1:
         return losses(hidden, targets, rows)
     rows = rows.astype(jnp.float32)  # in which their gradients are summed over the chunks
     # Positions are padded to equal chunks; the last line cuts their losses off.
     hidden = jnp.pad(hidden, ((0, 0), (0, part * chunks - L), (0, 0))).reshape(B, chunks, part, D)
     targets = jnp.pad(targets, ((0, 0), (0, part * chunks - L))).reshape(B, chunks, part)
-    by_chunk = jax.lax.map(lambda chunk: jax.checkpoint(losses)(*chunk, rows),
-                           (hidden.swapaxes(0, 1), targets.swapaxes(0, 1)))
+    by_chunk = jax.lax.map(
+        lambda chunk: jax.checkpoint(losses)(*chunk, rows),
+        (hidden.swapaxes(0, 1), targets.swapaxes(0, 1)),
+    )
     return by_chunk.swapaxes(0, 1).reshape(B, chunks * part)[:, :L]
 
 
-def pretraining_loss(hidden: jax.Array, embeddings: Any, targets: jax.Array, chunks: int = 1,
-                     logits_dtype: Any = None, ops: Ops = PLAIN) -> jax.Array:
-    """Eq. 1 per row, float32[B]: the mean of a window's token_losses, whose softmax is over the vocabulary's rows."""
-    return jnp.mean(token_losses(hidden, embeddings.tokens, targets, chunks, logits_dtype, ops), axis=1)
+def pretraining_loss(
+    hidden: jax.Array,
+    embeddings: Any,
+    targets: jax.Array,
+    chunks: int = 1,
+    logits_dtype: Any = None,
+    ops: Ops = PLAIN,
+) -> jax.Array:
+    """Eq. 1 per row, float32[B]: the mean of a window's token_losses, whose softmax is over the
+    vocabulary's rows."""
+    return jnp.mean(
+        token_losses(hidden, embeddings.tokens, targets, chunks, logits_dtype, ops), axis=1
+    )
 
 
-def auxiliary_lm_loss(hidden: jax.Array, embeddings: Any, tokens: jax.Array, mask: jax.Array,
-                      chunks: int = 1, ops: Ops = PLAIN) -> jax.Array:
+def auxiliary_lm_loss(
+    hidden: jax.Array,
+    embeddings: Any,
+    tokens: jax.Array,
+    mask: jax.Array,
+    chunks: int = 1,
+    ops: Ops = PLAIN,
+) -> jax.Array:
     """Eq. 5's L1 per sequence, as released (train.py 176-178): the mean over its own real tokens.
 
-    hidden: [B, L, D]. tokens: int[B, L]. mask: [B, L], 1 at real tokens, the delimiter and extract tokens included.
-    Released code: the softmax covers all rows of the embedding matrix, specials and positions too. It first shortens
-    n_ctx to the longest example of the task and cuts the positions to as many rows (train.py 378, 409); here all n_ctx
-    positions take part, which makes this loss a little larger. Returns float32[B].
+    hidden: [B, L, D]. tokens: int[B, L]. mask: [B, L], 1 at real tokens, the delimiter and extract
+    tokens included.
+    Released code: the softmax covers all rows of the embedding matrix, specials and positions too.
+    It first shortens n_ctx to the longest example of the task and cuts the positions to as many
+    rows (train.py 378, 409); here all n_ctx positions take part, which makes this loss a little
+    larger. Returns float32[B].
     """
-    losses = token_losses(hidden[:, :-1], jnp.concatenate(embeddings), tokens[:, 1:], chunks, ops=ops)
+    losses = token_losses(
+        hidden[:, :-1], jnp.concatenate(embeddings), tokens[:, 1:], chunks, ops=ops
+    )
     weights = mask[:, 1:].astype(jnp.float32)
     return jnp.sum(losses * weights, axis=1) / jnp.maximum(jnp.sum(weights, axis=1), 1)
 
 
 def task_loss(logits: jax.Array, target: jax.Array) -> jax.Array:
-    """Eq. 4 per example: -sum of target x log P, which is -log P of the label where the target is one-hot.
+    """Eq. 4 per example: -sum of target x log P, which is -log P of the label where the target is
+    one-hot.
 
     logits, target: [B, labels or choices]; the target's rows add up to 1. Returns float32[B].
     """
@@ -64,5 +95,6 @@ def task_loss(logits: jax.Array, target: jax.Array) -> jax.Array:
 
 
 def squared_loss(values: jax.Array, target: jax.Array) -> jax.Array:
-    """(value - target)^2 per example, for a score that is read out as one number. [B, 1] each; returns float32[B]."""
+    """(value - target)^2 per example, for a score that is read out as one number. [B, 1] each;
+    returns float32[B]."""
     return jnp.square(values.astype(jnp.float32) - target)[:, 0]

@@ -1,4 +1,6 @@
-"""Section 4.1: the released opt.py: Adam with decoupled weight decay, three schedules; and warmup-stable-decay."""
+"""Section 4.1: the released opt.py: Adam with decoupled weight decay, three schedules; and
+warmup-stable-decay."""
+
 import re
 from typing import Any
 
@@ -12,12 +14,15 @@ NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain we
 
 
 def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up over `warmup` steps from zero to `peak`, cosine to zero at `total` (opt.py 5-7:
-    the cosine runs over the whole training and is not re-based after the warm-up).
+    """An optax schedule: linear warm-up over `warmup` steps from zero to `peak`, cosine to zero at
+    `total` (opt.py 5-7: the cosine runs over the whole training and is not re-based after the
+    warm-up).
 
     peak, warmup, total: numbers or scalar arrays, the latter two in steps; a warm-up of 0 is none.
     """
-    return _warmed_up(peak, warmup, lambda count: 0.5 * (1 + jnp.cos(jnp.pi * _fraction(count, total))))
+    return _warmed_up(
+        peak, warmup, lambda count: 0.5 * (1 + jnp.cos(jnp.pi * _fraction(count, total)))
+    )
 
 
 def warmup_linear(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
@@ -31,23 +36,32 @@ def warmup_constant(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax
 
 
 def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """The same warm-up, then `peak`, then a linear decay to zero over the last `decay` steps (Hu et al., 2024). Up to
-    total - decay no rate depends on `total`, so that a run can be extended from there."""
-    return _warmed_up(peak, warmup, lambda count: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1))
+    """The same warm-up, then `peak`, then a linear decay to zero over the last `decay` steps (Hu et
+    al., 2024). Up to total - decay no rate depends on `total`, so that a run can be extended from
+    there."""
+    return _warmed_up(
+        peak, warmup, lambda count: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1)
+    )
 
 
-SCHEDULES = {'cosine': warmup_cosine, 'linear': warmup_linear, 'constant': warmup_constant,
-             'stable_decay': stable_decay}  # config.optimizer.schedule
+SCHEDULES = {
+    'cosine': warmup_cosine,
+    'linear': warmup_linear,
+    'constant': warmup_constant,
+    'stable_decay': stable_decay,
+}  # config.optimizer.schedule
 
 
 def _warmed_up(peak, warmup, after):
     """peak x (a linear warm-up, then after(count))."""
+
     def schedule(count):
         count = jnp.asarray(count, jnp.float32)
-        # In steps, not in fractions of the training as released: the quotients count / total and warmup / total may
-        # round differently.
+        # In steps, not in fractions of the training as released: the quotients count / total and
+        # warmup / total may round differently.
         warming = (count <= warmup) & (warmup > 0)
         return peak * jnp.where(warming, count / jnp.maximum(warmup, 1e-30), after(count))
+
     return schedule
 
 
@@ -55,17 +69,26 @@ def _fraction(count, total):
     return jnp.minimum(jnp.asarray(count, jnp.float32) / jnp.maximum(total, 1), 1)
 
 
-def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01,
-         clip: float = 1.0) -> optax.GradientTransformationExtraArgs:
-    """The released update as an optax transformation; its `update` takes the step's `learning_rate=`.
+def adam(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+    clip: float = 1.0,
+) -> optax.GradientTransformationExtraArgs:
+    """The released update as an optax transformation; its `update` takes the step's
+    `learning_rate=`.
 
     With t = 1 at the first step, and lrt = learning_rate * sqrt(1 - b2^t) / (1 - b1^t):
         p <- p - lrt * (m / (sqrt(v) + eps) + weight_decay * p)
-    Released code (opt.py 23-49): eps is added to the uncorrected sqrt(v), and the decay is scaled by the bias
-    correction as well as by the learning rate, so that it is weaker than optax.adamw's in the first few thousand steps.
-    clip: the largest global norm of the gradients; 0 leaves them as they are. Leaves called bias or scale are not
+    Released code (opt.py 23-49): eps is added to the uncorrected sqrt(v), and the decay is scaled
+    by the bias correction as well as by the learning rate, so that it is weaker than optax.adamw's
+    in the first few thousand steps.
+    clip: the largest global norm of the gradients; 0 leaves them as they are. Leaves called bias or
+    scale are not
     decayed: decided by name, as a bias stacked over layers is a matrix too.
     """
+
     def init(params):
         mu, nu = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
         return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), mu, nu)
@@ -75,17 +98,23 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: fl
         mu = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.mu, grads)
         nu = jax.tree.map(lambda v, g: b2 * v + (1 - b2) * g * g, state.nu, grads)
         t = count.astype(jnp.float32)
-        corrected_rate = learning_rate * jnp.sqrt(1 - b2 ** t) / (1 - b1 ** t)
+        corrected_rate = learning_rate * jnp.sqrt(1 - b2**t) / (1 - b1**t)
 
         def step(path, p, m, v):
-            return -corrected_rate * (m / (jnp.sqrt(v) + eps) + (weight_decay * p if decays(path) else 0))
-        return jax.tree_util.tree_map_with_path(step, params, mu, nu), optax.ScaleByAdamState(count, mu, nu)
+            return -corrected_rate * (
+                m / (jnp.sqrt(v) + eps) + (weight_decay * p if decays(path) else 0)
+            )
+
+        return jax.tree_util.tree_map_with_path(step, params, mu, nu), optax.ScaleByAdamState(
+            count, mu, nu
+        )
 
     return clipped(optax.GradientTransformationExtraArgs(init, update), clip)
 
 
 def clipped(transformation: Any, clip: float) -> Any:
-    """The transformation, of gradients scaled to a global norm of at most `clip`; 0 leaves them as they are."""
+    """The transformation, of gradients scaled to a global norm of at most `clip`; 0 leaves them as
+    they are."""
     return optax.chain(optax.clip_by_global_norm(clip), transformation) if clip else transformation
 
 

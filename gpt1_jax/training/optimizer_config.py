@@ -1,5 +1,6 @@
-"""config.optimizer: the optimizer and the schedule that it names, those of optimizer.py, optax or the user, and their
-numbers."""
+"""config.optimizer: the optimizer and the schedule that it names, those of optimizer.py, optax or
+the user, and their numbers."""
+
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,38 +16,52 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.training.optimizer import SCHEDULES, adam, clipped, decays
 
 
-def from_optax(factory: Callable, weight_decay: float, clip: float) -> optax.GradientTransformationExtraArgs:
-    """An optax optimizer as a transformation whose `update` takes the step's `learning_rate=`, as `adam` is.
+def from_optax(
+    factory: Callable, weight_decay: float, clip: float
+) -> optax.GradientTransformationExtraArgs:
+    """An optax optimizer as a transformation whose `update` takes the step's `learning_rate=`, as
+    `adam` is.
 
-    factory: called with learning_rate=1, after which updates must be proportional to the learning rate; and with
-    weight_decay and its mask (`decays`), where it has such arguments. Its other settings are its own defaults.
+    factory: called with learning_rate=1, after which updates must be proportional to the learning
+    rate; and with weight_decay and its mask (`decays`), where it has such arguments. Its other
+    settings are its own defaults.
     """
+
     def mask(params):
         return jax.tree_util.tree_map_with_path(lambda path, _: decays(path), params)
+
     offered = {'weight_decay': weight_decay, 'mask': mask, 'weight_decay_mask': mask}
     known = inspect.signature(factory).parameters
-    inner = factory(learning_rate=1.0, **{name: value for name, value in offered.items() if name in known})
+    inner = factory(
+        learning_rate=1.0, **{name: value for name, value in offered.items() if name in known}
+    )
 
     def update(grads, state, params, *, learning_rate, **unused):
         updates, state = inner.update(grads, state, params)
         return jax.tree.map(lambda u: learning_rate * u, updates), state
+
     return clipped(optax.GradientTransformationExtraArgs(inner.init, update), clip)
 
 
 def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationExtraArgs:
-    """The optimizer of `settings`. UserError where config.optimizer.kind names code that cannot be loaded."""
+    """The optimizer of `settings`. UserError where config.optimizer.kind names code that cannot be
+    loaded."""
     values = dict(settings)
     kind = values.pop('kind')
     if kind == 'adam':
         return adam(**values)
-    return from_optax(user_code.load(kind, 'config.optimizer.kind'), values['weight_decay'], values['clip'])
+    return from_optax(
+        user_code.load(kind, 'config.optimizer.kind'), values['weight_decay'], values['clip']
+    )
 
 
 def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
     """A function (peak, warmup, total, decay) -> optax schedule.
 
-    One of SCHEDULES is called in the step, with traced arrays. One of the user's, FILE:NAME, is called here, with
-    `numbers`, the same four in Python: optax's own builders compare them, which traced arrays refuse.
+    One of SCHEDULES is called in the step, with traced arrays. One of the user's, FILE:NAME, is
+    called here, with
+    `numbers`, the same four in Python: optax's own builders compare them, which traced arrays
+    refuse.
     """
     if name in SCHEDULES:
         return SCHEDULES[name]
@@ -54,31 +69,47 @@ def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
 
     def in_the_step(peak, warmup, total, decay):
         return made_here
+
     return in_the_step
 
 
 def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[Any, ...]:
-    """The arguments of `schedule`, of config.optimizer: hashable, as runs share a compiled program where they are
-    equal. The numbers of a built-in schedule are arguments of the step. warmup, total: in steps."""
+    """The arguments of `schedule`, of config.optimizer: hashable, as runs share a compiled program
+    where they are equal. The numbers of a built-in schedule are arguments of the step. warmup,
+    total: in steps."""
     name = values['schedule']
-    return (name,) if name in SCHEDULES else (name, values['peak_rate'], warmup, total, values['decay_steps'])
+    return (
+        (name,)
+        if name in SCHEDULES
+        else (name, values['peak_rate'], warmup, total, values['decay_steps'])
+    )
 
 
 def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
-    """UserError where an optimizer or a schedule of the user's own cannot be loaded, fails, or returns something else
-    than training needs, or where a field is set that the optimizer does not read. Only shapes and types are computed.
+    """UserError where an optimizer or a schedule of the user's own cannot be loaded, fails, or
+    returns something else than training needs, or where a field is set that the optimizer does not
+    read. Only shapes and types are computed.
     params: () -> the parameters' shapes."""
-    kind, name = values['kind'], values['schedule']
+    kind = values['kind']
+    name = values['schedule']
     if user_code.names_code(kind):
         with user_code.running(kind, 'config.optimizer.kind'):
             _check_unread(values, user_code.load(kind, 'config.optimizer.kind'))
-            transformation, tree = make(settings(values)), params()
+            transformation = make(settings(values))
+            tree = params()
             state = jax.eval_shape(transformation.init, tree)
-            found = jax.eval_shape(functools.partial(transformation.update, learning_rate=1e-3), tree, state, tree)
+            found = jax.eval_shape(
+                functools.partial(transformation.update, learning_rate=1e-3), tree, state, tree
+            )
             for what, ours, theirs in zip(('updates', 'state'), found, (tree, state)):
                 if _types(ours) != _types(theirs):
-                    raise UserError(f'its update returns a tree of {what} with other shapes or types than it was given')
-            if any(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in jax.tree.leaves(state)):
+                    raise UserError(
+                        f'its update returns a tree of {what} with other shapes or '
+                        'types than it was given'
+                    )
+            if any(
+                jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in jax.tree.leaves(state)
+            ):
                 raise UserError('its state has a random key, which no checkpoint can hold')
     if user_code.names_code(name):
         with user_code.running(name, 'config.optimizer.schedule'):
@@ -86,16 +117,23 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
             of_step = own(values['peak_rate'] or 1e-3, 10, 1000, values['decay_steps'])
             rate = jax.eval_shape(of_step, jax.ShapeDtypeStruct((), jnp.int32))
             if _types(rate) != _types(jax.ShapeDtypeStruct((), jnp.float32)):
-                raise UserError('it must return a function from a step to one number, its learning rate')
+                raise UserError(
+                    'it must return a function from a step to one number, its learning rate'
+                )
 
 
 def _check_unread(values, factory):
     """UserError where a field of `adam` that another optimizer does not read is set."""
-    reads_decay = 'weight_decay' in inspect.signature(factory).parameters or values['weight_decay'] == 0
+    reads_decay = (
+        'weight_decay' in inspect.signature(factory).parameters or values['weight_decay'] == 0
+    )
     for name in ('b1', 'b2', 'eps', *(() if reads_decay else ('weight_decay',))):
         default = inspect.signature(adam).parameters[name].default
         if values[name] != default:
-            raise UserError(f'config.optimizer.{name} = {values[name]} has no effect with it: leave it at {default}')
+            raise UserError(
+                f'config.optimizer.{name} = {values[name]} has no effect with it: '
+                f'leave it at {default}'
+            )
 
 
 def _types(tree):
@@ -104,19 +142,34 @@ def _types(tree):
 
 def check(values: Mapping[str, Any]) -> None:
     """UserError unless `schedule` and `decay_steps` of config.optimizer fit together."""
-    if values['schedule'] in SCHEDULES and (values['schedule'] == 'stable_decay') != (values['decay_steps'] > 0):
-        raise UserError(f"config.optimizer.schedule = {values['schedule']!r} with config.optimizer.decay_steps = "
-                        f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other schedule reads it")
+    if values['schedule'] in SCHEDULES and (values['schedule'] == 'stable_decay') != (
+        values['decay_steps'] > 0
+    ):
+        raise UserError(
+            f'config.optimizer.schedule = {values["schedule"]!r} with '
+            'config.optimizer.decay_steps = '
+            f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other "
+            'schedule reads it'
+        )
 
 
 def hyperparameters(config: Any, warmup: float, total: int) -> dict[str, np.generic]:
-    """The scalars of a run's config that a training step takes besides state and batch. warmup, total: in steps."""
-    return {'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
-            'peak': np.float32(config.optimizer.peak_rate), 'warmup': np.float32(warmup), 'total': np.float32(total),
-            'decay': np.float32(config.optimizer.decay_steps)}
+    """The scalars of a run's config that a training step takes besides state and batch. warmup,
+    total: in steps."""
+    return {
+        'seed': np.uint32(config.seed),
+        'skips': np.int32(config.train.skip_nonfinite),
+        'peak': np.float32(config.optimizer.peak_rate),
+        'warmup': np.float32(warmup),
+        'total': np.float32(total),
+        'decay': np.float32(config.optimizer.decay_steps),
+    }
 
 
 def settings(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What `make` takes, of config.optimizer: hashable, as equal settings share a compiled program."""
-    return (('kind', values['kind']),
-            *((name, float(values[name])) for name in inspect.signature(adam).parameters))
+    """What `make` takes, of config.optimizer: hashable, as equal settings share a compiled
+    program."""
+    return (
+        ('kind', values['kind']),
+        *((name, float(values[name])) for name in inspect.signature(adam).parameters),
+    )

@@ -1,5 +1,6 @@
-"""Preemption: SIGTERM, SIGINT or SIGHUP (the terminal was closed) ends a run at the next step boundary, all processes
-at the same one."""
+"""Preemption: SIGTERM, SIGINT or SIGHUP (the terminal was closed) ends a run at the next step
+boundary, all processes at the same one."""
+
 import contextlib
 import os
 import signal
@@ -13,17 +14,24 @@ from jax.experimental import multihost_utils
 
 @contextlib.contextmanager
 def watch() -> Iterator[Callable[[int], str]]:
-    """Yields a function step -> name of the signal that asked to stop, or ''. Call it once a step, with the same steps
-    in every process.
+    """Yields a function step -> name of the signal that asked to stop, or ''. Call it once a step,
+    with the same steps in every process.
 
-    A second SIGTERM or SIGINT is not caught. SIGHUP is left alone where it is ignored (nohup), and is ignored once a
-    signal was caught: a closed terminal may send several, and none may end the process while it saves.
-    With several processes jax's own SIGTERM handler tells the others, and they agree on a step; a handler of ours would
-    disable it.
+    A second SIGTERM or SIGINT is not caught. SIGHUP is left alone where it is ignored (nohup), and
+    is ignored once a
+    signal was caught: a closed terminal may send several, and none may end the process while it
+    saves. With several processes jax's own SIGTERM handler tells the others, and they agree on a
+    step; a handler of ours would disable it.
     """
     if jax.process_count() > 1:
-        with _handling((signal.SIGINT, *_hangup()), lambda number: os.kill(os.getpid(), signal.SIGTERM)):
-            yield lambda step: 'SIGTERM' if multihost_utils.reached_preemption_sync_point(step) else ''
+        with _handling(
+            (signal.SIGINT, *_hangup()), lambda number: os.kill(os.getpid(), signal.SIGTERM)
+        ):
+            yield (
+                lambda step: (
+                    'SIGTERM' if multihost_utils.reached_preemption_sync_point(step) else ''
+                )
+            )
         return
     caught = []
     numbers = (signal.SIGTERM, signal.SIGINT, *_hangup())
@@ -38,15 +46,23 @@ def _hangup():
 
 @contextlib.contextmanager
 def _handling(numbers, act):
-    """The first of these signals calls act(number); after it the former handlers are back, and SIGHUP is ignored."""
+    """The first of these signals calls act(number); after it the former handlers are back, and
+    SIGHUP is ignored."""
+
     def handler(number, frame):
         for caught, former in previous.items():
-            # A second SIGTERM ends even a process whose step hangs, in which no handler of Python's would run.
+            # A second SIGTERM ends even a process whose step hangs, in which no handler of Python's
+            # would run.
             after = {signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
             signal.signal(caught, after.get(caught, former))
         act(number)
-        with contextlib.suppress(OSError, RuntimeError):  # stderr is closed, or the signal came while it was written
-            print(f'{signal.Signals(number).name}: saving after this step, then stopping', file=sys.stderr, flush=True)
+        # Stderr is closed, or the signal came while it was written
+        with contextlib.suppress(OSError, RuntimeError):
+            print(
+                f'{signal.Signals(number).name}: saving after this step, then stopping',
+                file=sys.stderr,
+                flush=True,
+            )
 
     if threading.current_thread() is not threading.main_thread():
         numbers = ()  # Python lets handlers be set in the main thread alone

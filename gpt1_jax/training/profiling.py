@@ -1,5 +1,6 @@
-"""What the devices do in a few steps of training: a trace for TensorBoard or Perfetto (config.profile='START:STOP'),
-and their time."""
+"""What the devices do in a few steps of training: a trace for TensorBoard or Perfetto
+(config.profile='START:STOP'), and their time."""
+
 import contextlib
 import pathlib
 import time
@@ -13,7 +14,8 @@ from gpt1_jax import storage
 
 
 class Trace:
-    """The trace of the steps after `first` up to `last`, into a directory; every process adds its own files.
+    """The trace of the steps after `first` up to `last`, into a directory; every process adds its
+    own files.
 
     span: (first, last), or None for no trace. `before` and `after` are called around each step.
     """
@@ -25,11 +27,16 @@ class Trace:
 
     def before(self, step: int) -> None:
         if step == self._span[0]:
-            self._local = storage.cache(self._directory) if storage.remote(self._directory) else self._directory
+            self._local = (
+                storage.cache(self._directory)
+                if storage.remote(self._directory)
+                else self._directory
+            )
             jax.profiler.start_trace(self._local)
 
     def after(self, step: int, results: Any, final: bool = False) -> None:
-        """results: arrays that the step computed, waited for where the trace ends. final: no step follows."""
+        """results: arrays that the step computed, waited for where the trace ends. final: no step
+        follows."""
         if self._local is not None and (step == self._span[1] or final):
             jax.block_until_ready(results)
             self.close()
@@ -37,15 +44,16 @@ class Trace:
     def close(self) -> None:
         """End a trace that is running, also where training failed: a process has one at a time."""
         if self._local is not None:
-            local, self._local = self._local, None
+            local = self._local
+            self._local = None
             jax.profiler.stop_trace()
             if storage.remote(self._directory):
                 storage.upload(local, self._directory)
 
 
 def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, float, int]:
-    """(the compiled step of a loop.Program for its loop.Batches, seconds of compiling, bytes that the step needs on
-    each device). Nothing is computed."""
+    """(the compiled step of a loop.Program for its loop.Batches, seconds of compiling, bytes that
+    the step needs on each device). Nothing is computed."""
     started = time.perf_counter()
     batch = program.place(lambda rows: batches.read(0, rows), batches.size)
     step = program.step.trace(program.state, batch, hyper, *batches.resident).lower().compile()
@@ -55,10 +63,13 @@ def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, flo
 
 
 def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: int) -> float | None:
-    """Seconds of each of `steps` steps, after a first one; None where the memory does not suffice."""
+    """Seconds of each of `steps` steps, after a first one; None where the memory does not
+    suffice."""
+
     def train(state, number):
         batch = program.place(lambda rows: batches.read(number, rows), batches.size)
         return step(state, batch, hyper, *batches.resident)
+
     try:
         state, metrics = train(program.init(np.uint32(0)), 0)
         jax.block_until_ready(metrics)
@@ -74,7 +85,8 @@ def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: i
 
 
 def free_memory(mesh: jax.sharding.Mesh) -> int | None:
-    """Bytes that a device has for a program, None where that is unknown. CPU devices share what the machine has."""
+    """Bytes that a device has for a program, None where that is unknown. CPU devices share what the
+    machine has."""
     device = mesh.local_devices[0]
     if device.platform != 'cpu':
         return (device.memory_stats() or {}).get('bytes_limit')

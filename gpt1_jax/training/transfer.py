@@ -1,10 +1,13 @@
-"""Sections 4.1 and 5: the start of fine-tuning. Pretrained weights go into a fresh model, all of them or the first n
-layers (Figure 2, left). The rate, the epochs and the padded lengths that the config leaves open follow a rule.
+"""Sections 4.1 and 5: the start of fine-tuning. Pretrained weights go into a fresh model, all of
+them or the first n layers (Figure 2, left). The rate, the epochs and the padded lengths that the
+config leaves open follow a rule.
 
-The paper's rate and epochs were chosen for 117M parameters and sets of thousands of rows. A smaller model wants a
-higher rate, and a few hundred rows are too few updates in three epochs, so both follow a rule that gives the paper's
-values at its width and for each of its sets. Measured at width 256: experiments/results.
+The paper's rate and epochs were chosen for 117M parameters and sets of thousands of rows. A smaller
+model wants a higher rate, and a few hundred rows are too few updates in three epochs, so both
+follow a rule that gives the paper's values at its width and for each of its sets. Measured at width
+256: experiments/results.
 """
+
 import math
 from typing import Any
 
@@ -21,40 +24,53 @@ PEAK_RATE = 6.25e-5
 EPOCHS = 3
 
 HIGHEST_RATE = 1e-3
-UPDATES = 100       # fewer are too few for new rows of the embedding and the linear layer
+UPDATES = 100  # fewer are too few for new rows of the embedding and the linear layer
 MANY_UPDATES = 300  # so many save more by less padding than six more programs cost
 
 
 def check_depth(n_layers: int, depth: int) -> None:
     """UserError unless n_layers of a model of `depth` layers can be transferred."""
     if not NOTHING <= n_layers <= depth:
-        raise UserError(f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to {depth} (all layers)')
+        raise UserError(
+            f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to '
+            f'{depth} (all layers)'
+        )
 
 
 @jax.jit  # n_layers is an array here, so that a sweep over it compiles once
 def transfer(fresh: Any, pretrained: Any, n_layers: int | jax.Array) -> Any:
     """The fresh backbone's parameters with the embeddings and the first `n_layers` blocks replaced.
 
-    fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}} of equal shapes; the fresh one may have specials
-    that the pretrained one lacks (they stay as drawn, as in the released code). n_layers: -1 nothing, 0 only the
-    embeddings, n the embeddings and the first n blocks (released code, train.py 413-417). What else a backbone has,
-    such as a last LayerNorm, belongs to the output of its last block: it is replaced if all blocks are.
+    fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}} of equal shapes; the fresh
+    one may have specials that the pretrained one lacks (they stay as drawn, as in the released
+    code). n_layers: -1 nothing, 0 only the embeddings, n the embeddings and the first n blocks
+    (released code, train.py 413-417). What else a backbone has, such as a last LayerNorm, belongs
+    to the output of its last block: it is replaced if all blocks are.
     """
     depth = jax.tree.leaves(fresh['blocks'])[0].shape[0]
 
     def block(new, old):
         layers = jnp.arange(depth).reshape([-1] + [1] * (new.ndim - 1))
         return jnp.where(layers < n_layers, old, new)
-    embed = {name: jnp.where(n_layers > NOTHING, old, fresh['embed'][name])
-             for name, old in pretrained['embed'].items()}
+
+    embed = {
+        name: jnp.where(n_layers > NOTHING, old, fresh['embed'][name])
+        for name, old in pretrained['embed'].items()
+    }
     blocks = jax.tree.map(block, fresh['blocks'], pretrained['blocks'])
-    others = {name: jax.tree.map(lambda new, old: jnp.where(n_layers == depth, old, new), fresh[name], old)
-              for name, old in pretrained.items() if name not in ('embed', 'blocks')}
+    others = {
+        name: jax.tree.map(
+            lambda new, old: jnp.where(n_layers == depth, old, new), fresh[name], old
+        )
+        for name, old in pretrained.items()
+        if name not in ('embed', 'blocks')
+    }
     return {'embed': fresh['embed'] | embed, 'blocks': blocks, **others}
 
 
 def peak_rate(width: int) -> float:
-    """The paper's rate, below its width times (768 / width) squared, at most 1e-3. width: of the backbone's states."""
+    """The paper's rate, below its width times (768 / width) squared, at most 1e-3. width: of the
+    backbone's states."""
     return min(PEAK_RATE * max(WIDTH / width, 1) ** 2, HIGHEST_RATE)
 
 

@@ -1,4 +1,5 @@
 """Section 4.1: the loss on held-out text during pretraining."""
+
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +14,16 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop, losses
 
 
-def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_windows: int, batch_size: int,
-              chunks: int) -> Callable[[Any], float]:
-    """A function params -> mean loss, in nats a token, over windows evenly spaced in the validation tokens.
+def mean_loss(
+    model: Any,
+    mesh: jax.sharding.Mesh,
+    stream: TokenStream,
+    n_windows: int,
+    batch_size: int,
+    chunks: int,
+) -> Callable[[Any], float]:
+    """A function params -> mean loss, in nats a token, over windows evenly spaced in the validation
+    tokens.
 
     n_windows: how many; 0 for all. batch_size: windows at once. chunks: as in losses.token_losses.
     """
@@ -27,22 +35,33 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
     @jax.jit
     def total_loss(params, batch):
         hidden, embeddings = model.apply({'params': params}, batch['tokens'][:, :-1])
-        # As in `perplexity`: float32 logits whatever the model's type, and Eq. 1 whatever a user's loss is.
-        window_losses = losses.pretraining_loss(hidden, embeddings, batch['tokens'][:, 1:], chunks, jnp.float32,
-                                                table.built_in(model.config))
+        # As in `perplexity`: float32 logits whatever the model's type, and Eq. 1 whatever a user's
+        # loss is.
+        window_losses = losses.pretraining_loss(
+            hidden,
+            embeddings,
+            batch['tokens'][:, 1:],
+            chunks,
+            jnp.float32,
+            table.built_in(model.config),
+        )
         return jnp.sum(window_losses * batch['weight'])
+
     jitted = loop.on_mesh(total_loss, mesh, precision(model.config))
 
     def validate(params):
         sums = []
         for first in range(0, len(chosen), size):
-            indices = chosen[first:first + size]
-            filled = np.resize(indices, size)  # the last batch is filled up with windows of weight 0
+            indices = chosen[first : first + size]
+            # The last batch is filled up with windows of weight 0
+            filled = np.resize(indices, size)
             weights = (np.arange(size) < len(indices)).astype(np.float32)
 
             def read(rows):
                 windows = [stream.window(i, n_ctx) for i in filled[rows]]
                 return {'tokens': np.stack(windows), 'weight': weights[rows]}
+
             sums.append(jitted(params, sharding.place(read, size, mesh)))
         return sum(map(float, sums)) / len(chosen)
+
     return validate

@@ -1,8 +1,11 @@
-"""Weights by name: hf:USER/NAME on the Hugging Face Hub, such as hf:openai-community/openai-gpt; a Hugging Face
-directory; or 'novels', a small GPT that comes with this package and was trained on public-domain novels.
+"""Weights by name: hf:USER/NAME on the Hugging Face Hub, such as hf:openai-community/openai-gpt; a
+Hugging Face directory; or 'novels', a small GPT that comes with this package and was trained on
+public-domain novels.
 
-Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other (import_hugging_face.py).
+Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other
+(import_hugging_face.py).
 """
+
 import os
 import pathlib
 import re
@@ -19,11 +22,13 @@ FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.tx
 
 
 def local_run(name: str | storage.Path | None) -> storage.Path | None:
-    """The run directory of a name, imported into the cache at its first use if it is not a run; None for None.
+    """The run directory of a name, imported into the cache at its first use if it is not a run;
+    None for None.
 
-    name: a run directory; a Hugging Face directory (config.json, model.safetensors); 'novels'; 'hf:USER/NAME' or
-    'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER exists. UserError as in `source`, for another
-    model than a GPT-1 and weights in another form, and for a misspelt packaged name.
+    name: a run directory; a Hugging Face directory (config.json, model.safetensors); 'novels';
+    'hf:USER/NAME' or 'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER exists.
+    UserError as in `source`, for another model than a GPT-1 and weights in another form, and for a
+    misspelt packaged name.
     """
     if name is None:
         return None
@@ -37,8 +42,12 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
     directory, origin = source(name)
     if hub.is_name(name):
         place = storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name
-    elif not storage.remote(directory) and any((directory / file).is_file() for file in names.FORMS):
-        files = sorted(file for pattern in FILES for file in directory.glob(pattern) if file.is_file())
+    elif not storage.remote(directory) and any(
+        (directory / file).is_file() for file in names.FORMS
+    ):
+        files = sorted(
+            file for pattern in FILES for file in directory.glob(pattern) if file.is_file()
+        )
         digest = storage.json_digest([storage.sha256(file) for file in files])[:12]
         place = storage.cache('imported') / f'{directory.name}-{digest}'
     else:
@@ -52,28 +61,36 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
 
 
 def local_tokenizer(name: str) -> str:
-    """The directory of a run or a tokenizer, found like `local_run`; 'train' and 'published' are returned unchanged."""
+    """The directory of a run or a tokenizer, found like `local_run`; 'train' and 'published' are
+    returned unchanged."""
     return name if name in ('train', 'published') else str(local_run(name))
 
 
 def source(name: str | storage.Path) -> tuple[storage.Path, str]:
-    """(directory of a name's files, their origin: repository and commit, for the record). UserError if the Hub refuses,
-    or the repository has no model.safetensors."""
+    """(directory of a name's files, their origin: repository and commit, for the record). UserError
+    if the Hub refuses, or the repository has no model.safetensors."""
     if name in PACKAGED and not pathlib.Path(name, names.CONFIG).exists():
         return pathlib.Path(__file__).with_name(str(name)), f'gpt1_jax: {name}'
     if not hub.is_name(name):
         return storage.path(name), 'Hugging Face'
     directory = hub.download(name, 'model', FILES)
     if not (directory / names.WEIGHTS).is_file():
-        raise UserError(f'{name}: has no {names.WEIGHTS} (pickles such as pytorch_model.bin are never read)')
+        raise UserError(
+            f'{name}: has no {names.WEIGHTS} (pickles such as pytorch_model.bin are never read)'
+        )
     return directory, f'Hugging Face, {hub.split(name)[0]} at {directory.name}'
 
 
 def _import(name, directory, out, origin):
-    from gpt1_jax.weights import import_hugging_face  # here, as training from a run needs no library of tokenizers
+    # Here, as training from a run needs no library of tokenizers
+    from gpt1_jax.weights import import_hugging_face
+
     if processes.joined():
-        raise UserError(f'{name}: with several processes, import it first to a directory that all can read: '
-                        f'gpt1 hugging_face --source={name} --out=RUN')
+        raise UserError(
+            f'{name}: with several processes, import it first to a directory that all '
+            'can read: '
+            f'gpt1 hugging_face --source={name} --out=RUN'
+        )
     # Renamed when complete: an interrupted import leaves nothing, and two at once do not collide.
     partial = out.with_name(f'{out.name}.{os.getpid()}.partial')
     try:

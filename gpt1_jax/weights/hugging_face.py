@@ -4,11 +4,13 @@
     gpt1 hugging_face --source=exports/gpt1 --out=runs/imported
     gpt1 hugging_face --source=hf:openai-community/openai-gpt --out=runs/openai
 
-A pretrained run becomes an OpenAIGPTLMHeadModel, a fine-tuned classifier an OpenAIGPTForSequenceClassification; both
-can be imported again. Weights are float32 both ways and survive a round trip bit for bit, unless --dtype=bfloat16
-rounds them; float16 and bfloat16 files convert without loss. Of a model with another head only the backbone is
-imported. Pickles (pytorch_model.bin) are never read.
+A pretrained run becomes an OpenAIGPTLMHeadModel, a fine-tuned classifier an
+OpenAIGPTForSequenceClassification; both can be imported again. Weights are float32 both ways and
+survive a round trip bit for bit, unless --dtype=bfloat16 rounds them; float16 and bfloat16 files
+convert without loss. Of a model with another head only the backbone is imported. Pickles
+(pytorch_model.bin) are never read.
 """
+
 from absl import flags
 
 from gpt1_jax import cli, storage
@@ -20,25 +22,52 @@ from gpt1_jax.weights.import_hugging_face import convert
 
 def _define_flags():
     flags.DEFINE_string('export', None, 'a run to export')
-    flags.DEFINE_string('source', None, "what to import: a Hugging Face directory, a .safetensors file, hf:USER/NAME "
-                        "or 'novels'")
+    flags.DEFINE_string(
+        'source',
+        None,
+        "what to import: a Hugging Face directory, a .safetensors file, hf:USER/NAME or 'novels'",
+    )
     flags.DEFINE_string('out', None, 'the directory to create', required=True)
-    flags.DEFINE_integer('step', None, 'with --export: a saved step (default: the best one of a fine-tuned run, the '
-                         'latest one of a pretrained run)')
-    flags.DEFINE_string('license', None, "with --export: of the weights, for the model card, an identifier of Hugging "
-                        "Face's: 'mit', 'apache-2.0', ... (default: other)")
-    flags.DEFINE_enum('dtype', None, DTYPES, 'with --export: of the stored weights (default: float32)')
-    flags.DEFINE_string('tokenizer', None, 'with --source: a directory with the vocabulary, a run, hf:USER/NAME or '
-                        "'novels' (default: beside the weights)")
-    flags.DEFINE_integer('n_head', None, 'with --source=FILE.safetensors, which does not record it: attention heads '
-                         '(default: 12)')
+    flags.DEFINE_integer(
+        'step',
+        None,
+        'with --export: a saved step (default: the best one of a '
+        'fine-tuned run, the '
+        'latest one of a pretrained run)',
+    )
+    flags.DEFINE_string(
+        'license',
+        None,
+        'with --export: of the weights, for the model card, an '
+        'identifier of Hugging '
+        "Face's: 'mit', 'apache-2.0', ... (default: other)",
+    )
+    flags.DEFINE_enum(
+        'dtype', None, DTYPES, 'with --export: of the stored weights (default: float32)'
+    )
+    flags.DEFINE_string(
+        'tokenizer',
+        None,
+        'with --source: a directory with the vocabulary, a '
+        'run, hf:USER/NAME or '
+        "'novels' (default: beside the weights)",
+    )
+    flags.DEFINE_integer(
+        'n_head',
+        None,
+        'with --source=FILE.safetensors, which does not record it: attention heads (default: 12)',
+    )
 
 
 def main() -> None:
     f = flags.FLAGS
     if (f.export is None) == (f.source is None):
         raise UserError('give either --export=RUN or --source=DIR_OR_FILE')
-    way, others = ('export', ('step', 'license', 'dtype')) if f.source else ('source', ('tokenizer', 'n_head'))
+    way, others = (
+        ('export', ('step', 'license', 'dtype'))
+        if f.source
+        else ('source', ('tokenizer', 'n_head'))
+    )
     for name in others:
         if getattr(f, name) is not None:
             raise UserError(f'--{name} needs --{way}')
@@ -49,7 +78,13 @@ def main() -> None:
             tokenizer = from_hub.local_run(f.tokenizer)
         print(import_run.report(convert(source, storage.path(f.out), tokenizer, f.n_head, origin)))
         return
-    files = export(storage.path(f.export), storage.path(f.out), f.step, f.license or 'other', f.dtype or 'float32')
+    files = export(
+        storage.path(f.export),
+        storage.path(f.out),
+        f.step,
+        f.license or 'other',
+        f.dtype or 'float32',
+    )
     print(f'{f.out}: {", ".join(files)}')
 
 

@@ -1,4 +1,6 @@
-"""Imports a Hugging Face OpenAIGPT, model.safetensors and config.json, as a run. See hugging_face.py."""
+"""Imports a Hugging Face OpenAIGPT, model.safetensors and config.json, as a run. See
+hugging_face.py."""
+
 import json
 import re
 
@@ -18,20 +20,29 @@ from gpt1_jax.weights import import_run, names
 DTYPES = ('F32', 'F16', 'BF16')
 TIED = 'lm_head.weight'  # the output layer: absent, or equal to the token embedding
 SCORE = 'score.weight'
-MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'  # constants that older versions of transformers stored
-HEADS = r'score\.weight|multiple_choice_head\.summary\.(weight|bias)'  # of transformers' classes for tasks: left out
+# Constants that older versions of transformers stored
+MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'
+# Of transformers' classes for tasks: left out
+HEADS = r'score\.weight|multiple_choice_head\.summary\.(weight|bias)'
 PUBLISHED = (('vocab.json', 'merges.txt'), ('encoder_bpe_40000.json', 'vocab_40000.bpe'))
 ADVICE = "load it with transformers and save it with save_pretrained(DIR, max_shard_size='10GB')"
 
 
-def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | None = None, n_head: int | None = None,
-            origin: str = 'Hugging Face') -> workdir.Run:
-    """Import a Hugging Face directory, or a .safetensors file, as the run directory `out`; returns its workdir.Run.
+def convert(
+    source: storage.Path,
+    out: storage.Path,
+    tokenizer: storage.Path | None = None,
+    n_head: int | None = None,
+    origin: str = 'Hugging Face',
+) -> workdir.Run:
+    """Import a Hugging Face directory, or a .safetensors file, as the run directory `out`; returns
+    its workdir.Run.
 
     A classifier that gpt1_jax exported becomes a fine-tuned run, any other model a pretrained one.
-    tokenizer: where the vocabulary is, see _tokenizer; default beside the weights. n_head: for a file alone, which does
-    not record it (default 12). origin: of the files, for the run's record. UserError naming the file, and the array in
-    it, that is missing or does not fit.
+    tokenizer: where the vocabulary is, see _tokenizer; default beside the weights. n_head: for a
+    file alone, which does
+    not record it (default 12). origin: of the files, for the run's record. UserError naming the
+    file, and the array in it, that is missing or does not fit.
     """
     if storage.remote(source):
         raise UserError(f'{source}: copy the files to this machine first')
@@ -42,7 +53,8 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
         stored, model, left_out = _check(file, weights, stated, n_head)
         directory = tokenizer or weights.parent
         vocabulary, vocabulary_files = _tokenizer(directory)
-        added = model['vocab_size'] - vocabulary.vocab_size  # rows of tokens added to the vocabulary
+        # Rows of tokens added to the vocabulary
+        added = model['vocab_size'] - vocabulary.vocab_size
         if 0 < added == _added(directory, vocabulary.vocab_size):
             model['vocab_size'] = vocabulary.vocab_size
         import_run.check_tokenizer(vocabulary, model['vocab_size'], vocabulary_files[0])
@@ -53,22 +65,28 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
         if tuned:
             classifier = weights.parent / names.CLASSIFIER
             if config is None or not classifier.is_file():
-                raise UserError(f'{source}: a classifier that gpt1_jax exported, with its bias in the last LayerNorm: '
-                                f'importing it needs its whole directory, with {names.CLASSIFIER}')
+                raise UserError(
+                    f'{source}: a classifier that gpt1_jax exported, with its bias in '
+                    'the last LayerNorm: '
+                    f'importing it needs its whole directory, with {names.CLASSIFIER}'
+                )
             run_config, original = _classifier(classifier, model, file.get_slice(SCORE).get_shape())
             if run_config.pop('weights', None) not in (None, storage.sha256(weights)):
-                original = {}  # saved by transformers since: the classifier's bias is where it was trained
+                # Saved by transformers since: the classifier's bias is where it was trained
+                original = {}
             sources.append(classifier)
             left_out.remove(SCORE)
         elif added:
-            left_out.append(f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary')
+            left_out.append(
+                f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary'
+            )
 
         def read(name):
             if original and name == f'h.{model["n_layer"] - 1}.ln_2.bias':
                 return original['ln_2.bias']
             array = file.get_tensor(stored[name]).astype(np.float32, copy=False)
             import_run.check_values(array, f'{weights}: {stored[name]}')
-            return array[:model['vocab_size']] if name == names.TOKENS and not tuned else array
+            return array[: model['vocab_size']] if name == names.TOKENS and not tuned else array
 
         def make():
             backbone = names.to_tree(model | {'n_special': added if tuned else 0}, read)
@@ -77,22 +95,31 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
             kernel = file.get_tensor(SCORE).astype(np.float32).T
             bias = original.get('bias', np.zeros(kernel.shape[1], np.float32))
             return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': bias}}
+
         hashes = {path.name: storage.sha256(path) for path in (*sources, *vocabulary_files)}
         return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
 
 
 def _files(source):
-    """(the .safetensors file, config.json or None) of a directory or a file. UserError for weights in another form."""
+    """(the .safetensors file, config.json or None) of a directory or a file. UserError for weights
+    in another form."""
     if source.suffix == '.safetensors':
         return source, None
-    files = [source] if source.is_file() else [source / name for name in names.REFUSED if (source / name).exists()]
+    files = (
+        [source]
+        if source.is_file()
+        else [source / name for name in names.REFUSED if (source / name).exists()]
+    )
     if files and not (source / names.WEIGHTS).exists():
-        raise UserError(f'{files[0]}: {names.REFUSED.get(files[0].name, "not a .safetensors file")}: {ADVICE}')
+        raise UserError(
+            f'{files[0]}: {names.REFUSED.get(files[0].name, "not a .safetensors file")}: {ADVICE}'
+        )
     return source / names.WEIGHTS, source / names.CONFIG
 
 
 def _tokenizer(directory):
-    """(Tokenizer, the files that were read) of an export of ours, a run, its tokenizer/, or a directory with the
+    """(Tokenizer, the files that were read) of an export of ours, a run, its tokenizer/, or a
+    directory with the
     published vocabulary: vocab.json and merges.txt, the released names, or tokenizer.json."""
     for place in (directory / names.TOKENIZER, directory / 'tokenizer', directory):
         if (place / MODEL_FILE).is_file():
@@ -104,12 +131,16 @@ def _tokenizer(directory):
     file = directory / 'tokenizer.json'
     if file.is_file():
         return from_tokenizer_json(file), [file]
-    raise UserError(f'{directory}: no vocabulary ({names.TOKENIZER}, vocab.json and merges.txt, or tokenizer.json): '
-                    'give --tokenizer=DIR to gpt1 hugging_face')
+    raise UserError(
+        f'{directory}: no vocabulary ({names.TOKENIZER}, vocab.json and merges.txt, '
+        'or tokenizer.json): '
+        'give --tokenizer=DIR to gpt1 hugging_face'
+    )
 
 
 def _added(directory, vocab_size):
-    """How many tokens the directory's tokenizer.json adds to a vocabulary of this size; 0 without such a file."""
+    """How many tokens the directory's tokenizer.json adds to a vocabulary of this size; 0 without
+    such a file."""
     try:
         content = storage.read_json(directory / 'tokenizer.json')
         return len({token['id'] for token in content['added_tokens'] if token['id'] >= vocab_size})
@@ -118,7 +149,8 @@ def _added(directory, vocab_size):
 
 
 def _opened(file):
-    """A .safetensors file, memory-mapped. UserError unless its header fits its size; nothing else is read yet."""
+    """A .safetensors file, memory-mapped. UserError unless its header fits its size; nothing else
+    is read yet."""
     open(file, 'rb').close()  # OSError if it cannot be read
     try:
         return safetensors.safe_open(file, 'numpy')
@@ -127,7 +159,8 @@ def _opened(file):
 
 
 def _stated(file):
-    """config.json as a dict. UserError unless it is of an OpenAIGPT that computes what our GPT does."""
+    """config.json as a dict. UserError unless it is of an OpenAIGPT that computes what our GPT
+    does."""
     config = storage.read_json(file)
     if not isinstance(config, dict):
         raise UserError(f'{file}: is {shown(config)}, must be an object')
@@ -138,7 +171,8 @@ def _stated(file):
 
 
 def _classifier(path, model, score_shape):
-    """(a run's config, {'ln_2.bias', 'bias'}) of names.CLASSIFIER. UserError if they do not fit the other files."""
+    """(a run's config, {'ln_2.bias', 'bias'}) of names.CLASSIFIER. UserError if they do not fit the
+    other files."""
     with _opened(path) as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}
         text = (file.metadata() or {}).get('config', '')
@@ -150,16 +184,27 @@ def _classifier(path, model, score_shape):
         raise UserError(f'{path}: its config is not that of a fine-tuned run ({error})') from None
     n_labels = 1 if task.squared else len(task.labels)
     shapes = {name: array.shape for name, array in arrays.items()} | {SCORE: tuple(score_shape)}
-    wanted = {'ln_2.bias': (model['n_embd'],), 'bias': (n_labels,), SCORE: (n_labels, model['n_embd'])}
+    wanted = {
+        'ln_2.bias': (model['n_embd'],),
+        'bias': (n_labels,),
+        SCORE: (n_labels, model['n_embd']),
+    }
     if shapes != wanted or not all(np.isfinite(array).all() for array in arrays.values()):
-        raise UserError(f'{path}: holds arrays of shapes {shapes}, must be finite and of shapes {wanted}')
+        raise UserError(
+            f'{path}: holds arrays of shapes {shapes}, must be finite and of shapes {wanted}'
+        )
     return config, {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
 def _check(file, where, stated, n_head):
-    """({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not imported), from the
-    header of an open file. UserError naming an array that is missing, unknown, or of another shape or dtype."""
-    stored = {name.removeprefix(names.PREFIX): name for name in file.keys() if not re.fullmatch(MASKS, name)}
+    """({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not
+    imported), from the header of an open file. UserError naming an array that is missing, unknown,
+    or of another shape or dtype."""
+    stored = {
+        name.removeprefix(names.PREFIX): name
+        for name in file.keys()
+        if not re.fullmatch(MASKS, name)
+    }
     if TIED in stored and names.TOKENS not in stored:  # transformers may store either of the two
         stored[names.TOKENS] = stored.pop(TIED)
     headers = {name: file.get_slice(full) for name, full in stored.items()}
@@ -179,8 +224,12 @@ def _check(file, where, stated, n_head):
             if shapes[name] != expected:
                 raise UserError(f'{full} has shape {shapes[name]}, must be {expected}')
             if headers[name].get_dtype() not in DTYPES:
-                raise UserError(f'{full} is {headers[name].get_dtype()}, must be one of {", ".join(DTYPES)}')
-        if TIED in stored and not np.array_equal(*(file.get_tensor(stored[name]) for name in (TIED, names.TOKENS))):
+                raise UserError(
+                    f'{full} is {headers[name].get_dtype()}, must be one of {", ".join(DTYPES)}'
+                )
+        if TIED in stored and not np.array_equal(
+            *(file.get_tensor(stored[name]) for name in (TIED, names.TOKENS))
+        ):
             raise UserError(f"{TIED} differs from {names.TOKENS}, but GPT-1's output layer is tied")
     except UserError as error:
         raise UserError(f'{where}: {error}') from None
@@ -194,12 +243,19 @@ def _model(shapes, stated, n_head):
             raise UserError(f'{name} is missing')
         if len(shapes[name]) != rank:
             raise UserError(f'{name} has shape {shapes[name]}, must have {rank} dimensions')
-    n_layer = 1 + max(int(name.split('.')[1]) for name in shapes if re.fullmatch(r'h\.\d{1,9}\..*', name))
+    n_layer = 1 + max(
+        int(name.split('.')[1]) for name in shapes if re.fullmatch(r'h\.\d{1,9}\..*', name)
+    )
     if n_layer > len(shapes):
         raise UserError(f'has arrays of block {n_layer - 1:,}, but not of all blocks before it')
     vocab_size, n_embd = shapes[names.TOKENS]
-    sizes = {'vocab_size': vocab_size, 'n_ctx': shapes[names.POSITIONS][0], 'n_embd': n_embd, 'n_layer': n_layer,
-             'n_head': stated.get('n_head', import_run.HEADS) if n_head is None else n_head}
+    sizes = {
+        'vocab_size': vocab_size,
+        'n_ctx': shapes[names.POSITIONS][0],
+        'n_embd': n_embd,
+        'n_layer': n_layer,
+        'n_head': stated.get('n_head', import_run.HEADS) if n_head is None else n_head,
+    }
     for ours, name in names.SIZES.items():
         if stated.get(name, sizes[ours]) != sizes[ours]:
             raise UserError(f'{name} is {sizes[ours]}, {names.CONFIG} has {shown(stated[name])}')

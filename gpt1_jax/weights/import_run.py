@@ -1,4 +1,5 @@
 """Writes imported weights as a run, which `init_from` and every program take."""
+
 import contextlib
 import hashlib
 import math
@@ -23,7 +24,8 @@ HEADS = 12  # the default: no array's shape shows the number of heads
 
 
 def fields(sizes: dict) -> dict:
-    """A run's 'model' with these sizes (n_layer, n_embd, n_head, n_inner, n_ctx, vocab_size), the rest the paper's.
+    """A run's 'model' with these sizes (n_layer, n_embd, n_head, n_inner, n_ctx, vocab_size), the
+    rest the paper's.
 
     UserError for values that GPTConfig refuses.
     """
@@ -34,10 +36,14 @@ def fields(sizes: dict) -> dict:
 
 
 def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> None:
-    """UserError unless the vocabulary, read from `where`, has as many rows as the token embedding."""
+    """UserError unless the vocabulary, read from `where`, has as many rows as the token
+    embedding."""
     if tokenizer.vocab_size != rows:
-        raise UserError(f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' token embedding "
-                        f'{rows:,}')
+        raise UserError(
+            f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' "
+            'token embedding '
+            f'{rows:,}'
+        )
 
 
 def check_values(array: np.ndarray, where: str) -> None:
@@ -46,17 +52,27 @@ def check_values(array: np.ndarray, where: str) -> None:
         raise UserError(f'{where}: holds values that are not finite, or above {LARGEST:g}')
 
 
-def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], tokenizer: Tokenizer,
-         hashes: dict[str, str], left_out: Sequence[str] = ()) -> workdir.Run:
+def save(
+    out: storage.Path,
+    origin: str,
+    config: dict,
+    make: Callable[[], Any],
+    tokenizer: Tokenizer,
+    hashes: dict[str, str],
+    left_out: Sequence[str] = (),
+) -> workdir.Run:
     """Make the run directory `out`; returns the finished workdir.Run. Repeating it changes nothing.
 
-    origin: of the weights, for the record. config: the run's kind, its model and what its kind needs. make: returns
-    the parameters, a tree of float32 arrays. hashes: {name: hash} of what they were made from. left_out: arrays that
-    are not in the run, in words. UserError if `out` holds another run.
+    origin: of the weights, for the record. config: the run's kind, its model and what its kind
+    needs. make: returns the parameters, a tree of float32 arrays. hashes: {name: hash} of what they
+    were made from. left_out: arrays that are not in the run, in words. UserError if `out` holds
+    another run.
     """
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
-    config = config | {'imported': {'from': origin, 'files': hashes, 'left_out': list(left_out)},
-                       'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights}}
+    config = config | {
+        'imported': {'from': origin, 'files': hashes, 'left_out': list(left_out)},
+        'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights},
+    }
     workdir.check(out)
     params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):
@@ -64,7 +80,8 @@ def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], 
         run = workdir.start(out, config, tokenizer)
         workdir.write_config(run)
         zero = jnp.zeros([], jnp.int32)
-        # Without Adam's moments: training from it starts with a fresh optimizer, as with any `init_from`.
+        # Without Adam's moments: training from it starts with a fresh optimizer, as with any
+        # `init_from`.
         state = TrainState(jnp.int32(STEP), params, {'count': zero}, zero, jnp.zeros([], bool))
         with contextlib.closing(checkpoint.Writer(run.checkpoints)) as writer:
             writer.save(state, {'config': config})  # not where the step is there already
@@ -77,7 +94,12 @@ def report(run: workdir.Run) -> str:
     use = f'gpt1 predict --init_from={run.path}'
     if run.config['kind'] == 'pretrain':
         use = f'--config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'
-    return '\n'.join([
-        f'{run.path}: {sum(math.prod(array["shape"]) for array in arrays):,} parameters, vocabulary of '
-        f'{run.config["model"]["vocab_size"]:,}, digest {run.digest(STEP)}',
-        *(f'left out: {name}' for name in run.config['imported']['left_out']), f'use it as {use}'])
+    return '\n'.join(
+        [
+            f'{run.path}: {sum(math.prod(array["shape"]) for array in arrays):,} parameters, '
+            'vocabulary of '
+            f'{run.config["model"]["vocab_size"]:,}, digest {run.digest(STEP)}',
+            *(f'left out: {name}' for name in run.config['imported']['left_out']),
+            f'use it as {use}',
+        ]
+    )

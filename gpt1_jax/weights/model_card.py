@@ -1,8 +1,11 @@
-"""Model cards (README.md) of exports: training data, differences from the paper, evaluations, limits.
+"""Model cards (README.md) of exports: training data, differences from the paper, evaluations,
+limits.
 
-Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. Facts that they lack are left out.
-What these files and the data set name (labels, files, a corpus) is put in by `_shown` or `_code` alone.
+Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. Facts that they
+lack are left out. What these files and the data set name (labels, files, a corpus) is put in by
+`_shown` or `_code` alone.
 """
+
 import json
 import pathlib
 import re
@@ -17,47 +20,96 @@ from gpt1_jax.runs import checkpoint, provenance, results, workdir
 from gpt1_jax.training import transfer
 
 # Fields whose defaults are the paper's, and those among them that do not change what is learned.
-RECIPE = ('model.', 'batch.size', 'optimizer.', 'train.', 'lm_weight', 'classifier_dropout', 'data.train_rows')
-NO_RECIPE = (*sorted({*workdir.FREE} - {'train.skip_nonfinite'}), 'model.vocab_size', 'model.n_special',
-             'model.n_units', 'train.evaluate_every')
+RECIPE = (
+    'model.',
+    'batch.size',
+    'optimizer.',
+    'train.',
+    'lm_weight',
+    'classifier_dropout',
+    'data.train_rows',
+)
+NO_RECIPE = (
+    *sorted({*workdir.FREE} - {'train.skip_nonfinite'}),
+    'model.vocab_size',
+    'model.n_special',
+    'model.n_units',
+    'train.evaluate_every',
+)
 # The paper's, where the default is None.
-NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': transfer.EPOCHS,
-           'optimizer.peak_rate': transfer.PEAK_RATE}
+NOT_SET = {
+    'train.steps': '100 epochs',
+    'data.train_rows': 'all',
+    'train.epochs': transfer.EPOCHS,
+    'optimizer.peak_rate': transfer.PEAK_RATE,
+}
 NOTICE = pathlib.Path(__file__).with_name('published_vocabulary.txt')  # its license
 
 
-def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, license: str,
-         notes: Sequence[str] = ()) -> str:
+def card(
+    run: workdir.Run,
+    step: int,
+    tokenizer: Tokenizer,
+    parameters: int,
+    license: str,
+    notes: Sequence[str] = (),
+) -> str:
     """The model card of one checkpoint of a run, in Markdown.
 
-    parameters: their number. license: of the weights, an identifier of the Hub. notes: further limits.
+    parameters: their number. license: of the weights, an identifier of the Hub. notes: further
+    limits.
     """
     meta = checkpoint.read_meta(run.checkpoints, step)
     digest = checkpoint.params_digest(meta)
     exporter = provenance.versions()
     tuned = run.config['kind'] == 'finetune'
-    head = {'license': license, 'language': 'en', 'library_name': 'transformers',
-            'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
+    head = {
+        'license': license,
+        'language': 'en',
+        'library_name': 'transformers',
+        'pipeline_tag': 'text-classification' if tuned else 'text-generation',
+        'tags': ['openai-gpt', 'gpt1_jax'],
+    }
     title = f'GPT-1 fine-tuned on {_shown(_task(run.config))}' if tuned else 'GPT-1, pretrained'
     vocabulary = 'trained by gpt1_jax' if tokenizer.has_bytes else 'as published'
-    facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
-             **(_finetuning(run) if tuned else _pretraining(run, step)),
-             'vocabulary': f'{tokenizer.vocab_size:,} rows, {vocabulary}, fingerprint `{tokenizer.fingerprint}`',
-             'exported by': f'gpt1_jax {exporter["versions"]["gpt1_jax"]}, code `{exporter["code"]}`'}
+    facts = {
+        'parameters': f'{parameters:,}',
+        'checkpoint': f'step {step:,}, digest `{digest}`',
+        **(_finetuning(run) if tuned else _pretraining(run, step)),
+        'vocabulary': f'{tokenizer.vocab_size:,} rows, {vocabulary}, fingerprint '
+        f'`{tokenizer.fingerprint}`',
+        'exported by': f'gpt1_jax {exporter["versions"]["gpt1_jax"]}, code `{exporter["code"]}`',
+    }
     if 'environment' in meta and 'imported' not in run.config:
         seen = {name: _shown(value) for name, value in meta['environment'].items()}
         facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**seen)
-    parts = ['---', *(f'{name}: {json.dumps(value)}' for name, value in head.items()), '---', '', f'# {title}', '',
-             'The decoder-only transformer of "Improving Language Understanding by Generative Pre-Training" (Radford '
-             'et al., 2018).', '',
-             *_section('Training', [f'{name}: {value}' for name, value in facts.items()]),
-             *_section('Differences from the paper', deviations(run) or ['none']),
-             *_section('Evaluation', evaluations(run, step, digest) or ['none recorded with the run']),
-             *_section('Limits', [*notes, *_limits(tokenizer, tuned, run.config['model']['n_ctx'])]),
-             '## License', '', f'Of the weights: {_code(license)}'
-             + (' (not chosen yet: set the field at the top; the license of the corpus must allow it).'
-                if license == 'other' else '.')]
-    return '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE.read_text()])).rstrip() + '\n'
+    parts = [
+        '---',
+        *(f'{name}: {json.dumps(value)}' for name, value in head.items()),
+        '---',
+        '',
+        f'# {title}',
+        '',
+        'The decoder-only transformer of "Improving Language Understanding by Generative '
+        'Pre-Training" (Radford '
+        'et al., 2018).',
+        '',
+        *_section('Training', [f'{name}: {value}' for name, value in facts.items()]),
+        *_section('Differences from the paper', deviations(run) or ['none']),
+        *_section('Evaluation', evaluations(run, step, digest) or ['none recorded with the run']),
+        *_section('Limits', [*notes, *_limits(tokenizer, tuned, run.config['model']['n_ctx'])]),
+        '## License',
+        '',
+        f'Of the weights: {_code(license)}'
+        + (
+            ' (not chosen yet: set the field at the top; the license of the corpus must allow it).'
+            if license == 'other'
+            else '.'
+        ),
+    ]
+    return (
+        '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE.read_text()])).rstrip() + '\n'
+    )
 
 
 def defaults(kind: str) -> dict:
@@ -65,9 +117,13 @@ def defaults(kind: str) -> dict:
     config = rules.flatten(pretrain.get_config().to_dict())
     if kind == 'finetune':
         model = {name: value for name, value in config.items() if name.startswith('model.')}
-        config = rules.flatten(finetune.get_config().to_dict()) | model  # there these are None: the pretrained model's
-    return {name: NOT_SET.get(name, value) if value is None else value for name, value in config.items()
-            if workdir.listed(name, RECIPE) and not workdir.listed(name, NO_RECIPE)}
+        # There these are None: the pretrained model's
+        config = rules.flatten(finetune.get_config().to_dict()) | model
+    return {
+        name: NOT_SET.get(name, value) if value is None else value
+        for name, value in config.items()
+        if workdir.listed(name, RECIPE) and not workdir.listed(name, NO_RECIPE)
+    }
 
 
 def deviations(run: workdir.Run) -> list[str]:
@@ -80,48 +136,70 @@ def deviations(run: workdir.Run) -> list[str]:
     if run.config['kind'] == 'pretrain' and config.get('init_from'):
         found.append('training began with the weights above, in the paper with random ones')
     if run.config['model']['vocab_size'] != 40478:
-        found.append(f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478')
+        found.append(
+            f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478'
+        )
     if 'imported' in run.config:
         found.append('imported weights do not record how they were trained')
     elif run.config['kind'] == 'pretrain':
-        found.append('the corpus is the one named above, in the paper BooksCorpus, which is no longer available')
+        found.append(
+            'the corpus is the one named above, in the paper BooksCorpus, which is no '
+            'longer available'
+        )
     return found
 
 
 def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
-    """Metrics in the run's files for this step or for parameters with this digest, one a line; none on other train and
-    dev files than those of training."""
+    """Metrics in the run's files for this step or for parameters with this digest, one a line; none
+    on other train and dev files than those of training."""
     found = []
     for row in results.read(run.metrics):
         if row.get('step') == step:
-            found += [f'{_shown(name)} {value:.4f} at step {step:,}' for name, value in row.items()
-                      if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))]
-    files_of_results = filter(None, (run.results, run.config.get('results')))  # the run's own: what was scored later
+            found += [
+                f'{_shown(name)} {value:.4f} at step {step:,}'
+                for name, value in row.items()
+                if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))
+            ]
+    # The run's own: what was scored later
+    files_of_results = filter(None, (run.results, run.config.get('results')))
     for row in [row for file in files_of_results for row in results.read(storage.path(file))]:
         files = row.get('files') or {}
         foreign = row.get('split') in ('train', 'dev') and not run.trained_with(files)
-        if row.get('digest') == digest and isinstance(row.get('value'), (int, float)) and not foreign:
+        if (
+            row.get('digest') == digest
+            and isinstance(row.get('value'), (int, float))
+            and not foreign
+        ):
             names = [row[name] for name in ('task', 'split', 'group') if row.get(name)]
             if run.config.get('task') == 'custom':
                 names += files
             where = ', '.join(map(_shown, [*names, row.get('kind')]))
-            found.append(f'{where}: {_shown(row.get("metric"))} {row["value"]:.4f} (n = {_shown(row.get("n"))})')
+            found.append(
+                f'{where}: {_shown(row.get("metric"))} {row["value"]:.4f} (n = '
+                f'{_shown(row.get("n"))})'
+            )
     return list(dict.fromkeys(found))
 
 
 def _pretraining(run, step):
     config = run.config
     if 'imported' in config:
-        return {'weights': f'imported from {_shown(config["imported"]["from"])}, '
-                           f'SHA-256 of its files {_hashes(config["imported"]["files"])}',
-                'corpus and tokens seen': 'not recorded with the weights'}
-    batch, n_ctx = config['batch']['size'], config['model']['n_ctx']
+        return {
+            'weights': f'imported from {_shown(config["imported"]["from"])}, '
+            f'SHA-256 of its files {_hashes(config["imported"]["files"])}',
+            'corpus and tokens seen': 'not recorded with the weights',
+        }
+    batch = config['batch']['size']
+    n_ctx = config['model']['n_ctx']
     corpus = config['data']['corpus'] or 'prepared tokens'
-    facts = {'corpus': f'{_code(corpus)}, hash of its tokens {_code(config["fingerprint"]["tokens"])}',
-             'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})'}
+    facts = {
+        'corpus': f'{_code(corpus)}, hash of its tokens {_code(config["fingerprint"]["tokens"])}',
+        'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})',
+    }
     if config.get('init_from'):
         facts |= _origin(config, 'before this run, ') or {
-            'before this run': 'weights of another run, with the tokens seen by it'}
+            'before this run': 'weights of another run, with the tokens seen by it'
+        }
     try:
         manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
     except (UserError, OSError):  # the tokens were not kept
@@ -135,7 +213,8 @@ def _pretraining(run, step):
 
 
 def _origin(config, prefix):
-    """_pretraining of the weights that a run began with; {} if they were moved, deleted or trained further."""
+    """_pretraining of the weights that a run began with; {} if they were moved, deleted or trained
+    further."""
     try:
         other = workdir.load(config['init_from'])
         step = other.step(config.get('init_step'))
@@ -143,7 +222,11 @@ def _origin(config, prefix):
     except (UserError, OSError):
         return {}
     same = config['fingerprint'].get('origin') in (digest, None)
-    return {f'{prefix}{name}': value for name, value in _pretraining(other, step).items()} if same else {}
+    return (
+        {f'{prefix}{name}': value for name, value in _pretraining(other, step).items()}
+        if same
+        else {}
+    )
 
 
 def _task(config):
@@ -154,9 +237,12 @@ def _finetuning(run):
     config = run.config
     origin = config['fingerprint'].get('origin')
     files = _hashes(config['fingerprint'].get('files', {}))
-    facts = {'task': f'{_shown(_task(config))}, labels {", ".join(map(_shown, config["labels"]))}; hashes of its '
-                     f'files {files}',
-             'fine-tuned from': f'weights of digest {_code(origin)}' if origin else 'random weights'}
+    facts = {
+        'task': f'{_shown(_task(config))}, labels '
+        f'{", ".join(map(_shown, config["labels"]))}; hashes of its '
+        f'files {files}',
+        'fine-tuned from': f'weights of digest {_code(origin)}' if origin else 'random weights',
+    }
     return facts | (_origin(config, 'pretraining ') if origin else {})
 
 
@@ -177,19 +263,30 @@ def _code(value):
 
 def _limits(tokenizer, tuned, n_ctx):
     limits = [
-        f'The context is {n_ctx:,} tokens. English, lower case: the vocabulary has no capital letters.',
+        f'The context is {n_ctx:,} tokens. English, lower case: the vocabulary has no capital '
+        'letters.',
         'The model reproduces errors and biases of its corpus, and its statements may be false.',
-        'In training, ftfy and spaCy split text into words. `tokenizer.json` approximates them by regular expressions: '
-        'text that is already split gets the same ids except for rare words, and so does most other text. Hugging '
-        'Face\'s OpenAIGPTTokenizer splits differently: it drops accents and line breaks and splits at all '
-        'punctuation, so "mr." and "don\'t" get other ids than in training.']
+        'In training, ftfy and spaCy split text into words. `tokenizer.json` approximates them by '
+        'regular expressions: '
+        'text that is already split gets the same ids except for rare words, and so does most '
+        'other text. Hugging '
+        "Face's OpenAIGPTTokenizer splits differently: it drops accents and line breaks and "
+        'splits at all '
+        'punctuation, so "mr." and "don\'t" get other ids than in training.',
+    ]
     if tokenizer.has_bytes:
-        limits.append('The vocabulary encodes rare characters as bytes, which OpenAIGPTTokenizer cannot: load it with '
-                      'AutoTokenizer. The character ▁ gets other ids than in training. '
-                      '`gpt1_jax/tokenizer` is the tokenizer of gpt1_jax, which is exact.')
+        limits.append(
+            'The vocabulary encodes rare characters as bytes, which OpenAIGPTTokenizer '
+            'cannot: load it with '
+            'AutoTokenizer. The character ▁ gets other ids than in training. '
+            '`gpt1_jax/tokenizer` is the tokenizer of gpt1_jax, which is exact.'
+        )
     if tuned:
-        limits.append('`tokenizer(a)` and `tokenizer(a, b)` add the start, delimiter and extract tokens of Section 3.3 '
-                      'but truncate long texts differently from training.')
+        limits.append(
+            '`tokenizer(a)` and `tokenizer(a, b)` add the start, delimiter and extract '
+            'tokens of Section 3.3 '
+            'but truncate long texts differently from training.'
+        )
     return limits
 
 

@@ -1,4 +1,6 @@
-"""--config: a path, or a config of the package, and its fields in --help; the answers to mistakes in flags."""
+"""--config: a path, or a config of the package, and its fields in --help; the answers to mistakes
+in flags."""
+
 import sys
 
 import pytest
@@ -16,9 +18,14 @@ def test_a_name_without_a_file_is_that_of_a_packaged_config(tmp_path, monkeypatc
     assert config_file.path_of('finetune:rte') == f'{ROOT}/configs/finetune.py:rte'
 
 
-@pytest.mark.parametrize('given, hint', [
-    ('pretrian', ", did you mean 'pretrain'[?]"), ('elsewhere/finetune.py:rte', ", did you mean 'finetune'[?]"),
-    ('zzz.py', '; packaged: ablate, babylm, custom, ')])
+@pytest.mark.parametrize(
+    'given, hint',
+    [
+        ('pretrian', ", did you mean 'pretrain'[?]"),
+        ('elsewhere/finetune.py:rte', ", did you mean 'finetune'[?]"),
+        ('zzz.py', '; packaged: ablate, babylm, custom, '),
+    ],
+)
 def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, given, hint):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(flags.IllegalFlagValueError, match=f'^--config={given}: no such file{hint}'):
@@ -34,8 +41,13 @@ def config_of(monkeypatch, *words, default='finetune:cola'):
     return values.config
 
 
-@pytest.mark.parametrize('words', [
-    ['--config', 'finetune:rte', '--config.batch.size=7'], ['--config.batch.size=7', '--config=finetune:rte']])
+@pytest.mark.parametrize(
+    'words',
+    [
+        ['--config', 'finetune:rte', '--config.batch.size=7'],
+        ['--config.batch.size=7', '--config=finetune:rte'],
+    ],
+)
 def test_overrides_stand_before_or_after_the_config(monkeypatch, words):
     config = config_of(monkeypatch, *words)
     assert (config.task, config.batch.size) == ('rte', 7)
@@ -50,57 +62,113 @@ def test_an_unknown_field_is_named_with_its_flag(monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', ['gpt1 pretrain', '--config.train.lr=3'])
     with pytest.raises(SystemExit):
         cli._exit_if_bad(config_of, monkeypatch, *sys.argv[1:])
-    assert capsys.readouterr().err.startswith("error: --config.train.lr: the config has no 'lr' there (")
+    assert capsys.readouterr().err.startswith(
+        "error: --config.train.lr: the config has no 'lr' there ("
+    )
 
 
-@pytest.mark.parametrize('default, given, owner', [
-    ('pretrain', 'finetune:cola', 'for gpt1 finetune'), ('pretrain', 'zero_shot:cola', 'for gpt1 zero_shot'),
-    ('experiments', 'pretrain', 'for gpt1 pretrain'),
-    ('pretrain', 'small_cpu', 'not for gpt1 pretrain, but for a program of experiments/')])
-def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monkeypatch, default, given, owner):
+@pytest.mark.parametrize(
+    'default, given, owner',
+    [
+        ('pretrain', 'finetune:cola', 'for gpt1 finetune'),
+        ('pretrain', 'zero_shot:cola', 'for gpt1 zero_shot'),
+        ('experiments', 'pretrain', 'for gpt1 pretrain'),
+        ('pretrain', 'small_cpu', 'not for gpt1 pretrain, but for a program of experiments/'),
+    ],
+)
+def test_a_config_of_another_program_is_named_before_its_overrides_are_read(
+    monkeypatch, default, given, owner
+):
     with pytest.raises(UserError, match=f'^this config is {owner}$'):
         config_of(monkeypatch, f'--config={given}', '--config.data.corpus=text', default=default)
 
 
 def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
-    config = config_of(monkeypatch, '--config=custom', '--config.custom.id=None', '--config.data.n_ctx=None',
-                       '--config.custom.labels=sports,politics', '--config.batch.fixed_lengths=16,32',
-                       "--config.eval.splits=('dev','test')")
+    config = config_of(
+        monkeypatch,
+        '--config=custom',
+        '--config.custom.id=None',
+        '--config.data.n_ctx=None',
+        '--config.custom.labels=sports,politics',
+        '--config.batch.fixed_lengths=16,32',
+        "--config.eval.splits=('dev','test')",
+    )
     assert config.custom.id is None and config.data.n_ctx is None
     assert config.custom.labels == ('sports', 'politics') and config.batch.fixed_lengths == (16, 32)
     assert config.eval.splits == ('dev', 'test')
 
 
-@pytest.mark.parametrize('field, text', [
-    ('batch.size', '7'), ('data.valid', '0.4'), ('init_from', 'None'), ('checkpoint.keep_steps', '1,2'),
-    ('checkpoint.keep_steps', '(3,)'), ('train.steps', 'None'), ('optimizer.peak_rate', '1e-3')])
+@pytest.mark.parametrize(
+    'field, text',
+    [
+        ('batch.size', '7'),
+        ('data.valid', '0.4'),
+        ('init_from', 'None'),
+        ('checkpoint.keep_steps', '1,2'),
+        ('checkpoint.keep_steps', '(3,)'),
+        ('train.steps', 'None'),
+        ('optimizer.peak_rate', '1e-3'),
+    ],
+)
 def test_a_text_gives_a_field_the_value_that_the_command_line_gives_it(monkeypatch, field, text):
     expected = config_of(monkeypatch, f'--config.{field}={text}', default='pretrain')
-    assert config_file.with_fields(load_config('pretrain'), {field: text}).to_dict() == expected.to_dict()
+    assert (
+        config_file.with_fields(load_config('pretrain'), {field: text}).to_dict()
+        == expected.to_dict()
+    )
 
 
 def test_of_a_field_that_is_given_twice_the_last_value_counts(monkeypatch):
-    config = config_of(monkeypatch, '--config.checkpoint.keep_steps=1,2', '--config.checkpoint.keep_steps=3',
-                       '--config.train.steps=None', '--config.train.steps=7', default='pretrain')
+    config = config_of(
+        monkeypatch,
+        '--config.checkpoint.keep_steps=1,2',
+        '--config.checkpoint.keep_steps=3',
+        '--config.train.steps=None',
+        '--config.train.steps=7',
+        default='pretrain',
+    )
     assert config.checkpoint.keep_steps == (3,) and config.train.steps == 7
 
 
-@pytest.mark.parametrize('source, argument, message', [
-    ('def get_config(:', '', 'mine.py: SyntaxError: invalid syntax (mine.py, line 1)'),
-    ('x = 1', '', "mine.py: no function get_config in it"),
-    ("def get_config():\n    return {'a': 1}", '',
-     'mine.py: get_config returns dict, must return an ml_collections.ConfigDict'),
-    ('def get_config():\n    return data', '', "mine.py: line 2: NameError: name 'data' is not defined"),
-    ('def get_config():\n    return 1', ':x', 'mine.py: TypeError: get_config() takes 0 positional arguments'),
-    (None, 'babylm:10', "babylm.py: no track '10', did you mean '10M'? (there are 10M, 100M, cpu")])
-def test_what_is_wrong_with_a_config_file_or_its_argument_is_one_line(tmp_path, source, argument, message):
+@pytest.mark.parametrize(
+    'source, argument, message',
+    [
+        ('def get_config(:', '', 'mine.py: SyntaxError: invalid syntax (mine.py, line 1)'),
+        ('x = 1', '', 'mine.py: no function get_config in it'),
+        (
+            "def get_config():\n    return {'a': 1}",
+            '',
+            'mine.py: get_config returns dict, must return an ml_collections.ConfigDict',
+        ),
+        (
+            'def get_config():\n    return data',
+            '',
+            "mine.py: line 2: NameError: name 'data' is not defined",
+        ),
+        (
+            'def get_config():\n    return 1',
+            ':x',
+            'mine.py: TypeError: get_config() takes 0 positional arguments',
+        ),
+        (
+            None,
+            'babylm:10',
+            "babylm.py: no track '10', did you mean '10M'? (there are 10M, 100M, cpu",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_config_file_or_its_argument_is_one_line(
+    tmp_path, source, argument, message
+):
     if source is not None:
         (tmp_path / 'mine.py').write_text(source)
         argument = f'{tmp_path}/mine.py{argument}'
     assert message in refusal(config_file.load, argument)
 
 
-@pytest.mark.parametrize('given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom', 'overnight_cpu:lstm'])
+@pytest.mark.parametrize(
+    'given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom', 'overnight_cpu:lstm']
+)
 def test_help_has_a_line_for_every_field_with_its_comment(given):
     config, comments = config_help.load(given)
     assert not [name for name, *_ in config_help.fields(config) if not comments[name]]
@@ -117,26 +185,58 @@ def test_a_comment_is_that_of_the_field_where_several_configs_have_one_of_its_na
 
 def test_the_papers_numbers_are_the_defaults():
     c = load_config('pretrain')
-    assert (c.model.n_layer, c.model.n_embd, c.model.n_head, c.model.n_inner, c.model.n_ctx) == (12, 768, 12, 3072, 512)
+    assert (c.model.n_layer, c.model.n_embd, c.model.n_head, c.model.n_inner, c.model.n_ctx) == (
+        12,
+        768,
+        12,
+        3072,
+        512,
+    )
     assert (c.model.embd_dropout, c.model.attn_dropout, c.model.resid_dropout) == (0.1, 0.1, 0.1)
     assert (c.batch.size, c.train.epochs, c.tokenizer.merges) == (64, 100, 40000)
-    assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (2.5e-4, 2000, 0.01)
+    assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (
+        2.5e-4,
+        2000,
+        0.01,
+    )
     assert (c.optimizer.b1, c.optimizer.b2, c.optimizer.eps) == (0.9, 0.999, 1e-8)
     f = load_config('finetune')
     assert (f.batch.size, f.lm_weight, f.classifier_dropout) == (32, 0.5, 0.1)
-    assert (f.optimizer.warmup, f.optimizer.schedule, f.optimizer.weight_decay) == (0.002, 'linear', 0.01)
+    assert (f.optimizer.warmup, f.optimizer.schedule, f.optimizer.weight_decay) == (
+        0.002,
+        'linear',
+        0.01,
+    )
     for given in ('experiments', 'one_gpu'):
         f = load_config(given).finetune
-        assert (f.optimizer.peak_rate, f.train.epochs, f.batch.size, f.lm_weight) == (6.25e-5, 3, 32, 0.5)
+        assert (f.optimizer.peak_rate, f.train.epochs, f.batch.size, f.lm_weight) == (
+            6.25e-5,
+            3,
+            32,
+            0.5,
+        )
 
 
-PRETRAIN = ['workdir', 'config', *(f'config.{name}' for name, *_ in config_help.fields(config_file.load('pretrain')))]
+PRETRAIN = [
+    'workdir',
+    'config',
+    *(f'config.{name}' for name, *_ in config_help.fields(config_file.load('pretrain'))),
+]
 
 
-@pytest.mark.parametrize('given, meant', [
-    ('batch_size', 'config.batch.size'), ('n_layer', 'config.model.n_layer'), ('wrokdir', 'workdir'),
-    ('warmup', 'config.optimizer.warmup_steps'), ('seeds', 'config.seed'), ('zzz', None),
-    ('data', 'config.data.FIELD'), ('optimizer', 'config.optimizer.FIELD')])
+@pytest.mark.parametrize(
+    'given, meant',
+    [
+        ('batch_size', 'config.batch.size'),
+        ('n_layer', 'config.model.n_layer'),
+        ('wrokdir', 'workdir'),
+        ('warmup', 'config.optimizer.warmup_steps'),
+        ('seeds', 'config.seed'),
+        ('zzz', None),
+        ('data', 'config.data.FIELD'),
+        ('optimizer', 'config.optimizer.FIELD'),
+    ],
+)
 def test_a_slip_names_the_field_that_is_like_it_if_any(given, meant):
     fields = config_help.fields(config_file.load('pretrain'))
     flags = ['workdir', 'config', *(f'config.{name}' for name, *_ in fields)]
@@ -145,17 +245,30 @@ def test_a_slip_names_the_field_that_is_like_it_if_any(given, meant):
 
 def test_values_of_the_wrong_type_and_missing_flags_are_named(monkeypatch, capsys):
     def define(values):
-        for kind, name in ((flags.DEFINE_integer, 'rows'), (flags.DEFINE_float, 'rate'), (flags.DEFINE_bool, 'sure')):
+        for kind, name in (
+            (flags.DEFINE_integer, 'rows'),
+            (flags.DEFINE_float, 'rate'),
+            (flags.DEFINE_bool, 'sure'),
+        ):
             kind(name, 1, name, flag_values=values)
-        flags.DEFINE_string('prompt', None, 'the text to continue', flag_values=values, required=True)
-    for word, message in (('--rows=2.5', 'flag --rows=2.5: invalid literal for int'),
-                          ('--rate=fast', 'flag --rate=fast: could not convert string to float'),
-                          ('--sure=perhaps', "flag --sure=perhaps: ('Non-boolean argument"),
-                          ('--rows=2', 'give --prompt (the text to continue)')):
+        flags.DEFINE_string(
+            'prompt', None, 'the text to continue', flag_values=values, required=True
+        )
+
+    for word, message in (
+        ('--rows=2.5', 'flag --rows=2.5: invalid literal for int'),
+        ('--rate=fast', 'flag --rate=fast: could not convert string to float'),
+        ('--sure=perhaps', "flag --sure=perhaps: ('Non-boolean argument"),
+        ('--rows=2', 'give --prompt (the text to continue)'),
+    ):
         monkeypatch.setattr(flags, 'FLAGS', flags.FlagValues())
         monkeypatch.setattr(sys, 'argv', ['program', word])
         with pytest.raises(SystemExit) as caught:
             cli._exit_if_bad(define, flags.FLAGS)
             cli._exit_if_bad(flags.FLAGS, sys.argv)
         printed = capsys.readouterr().err
-        assert caught.value.code == 2 and printed.startswith(f'error: {message}') and printed.count('\n') == 1
+        assert (
+            caught.value.code == 2
+            and printed.startswith(f'error: {message}')
+            and printed.count('\n') == 1
+        )

@@ -1,4 +1,6 @@
-"""Fine-tuning on one's own file by --data, --text and --label: what is read from the file itself."""
+"""Fine-tuning on one's own file by --data, --text and --label: what is read from the file
+itself."""
+
 import csv
 import itertools
 import re
@@ -27,16 +29,29 @@ def config_of(monkeypatch, fields=None, **given):
 
 
 def table(path, separator=',', labels=('b', 'a')):
-    rows = [separator.join([f'text {i}', f'more {i}', labels[i % len(labels)], str(i % 5)]) for i in range(30)]
+    rows = [
+        separator.join([f'text {i}', f'more {i}', labels[i % len(labels)], str(i % 5)])
+        for i in range(30)
+    ]
     path.write_text('\n'.join([separator.join(['one', 'two', 'topic', 'stars']), *rows]))
     return str(path)
 
 
 def test_labels_and_a_held_out_part_are_taken_from_the_file(tmp_path, monkeypatch):
-    config = config_of(monkeypatch, data=table(tmp_path / 'my.csv'), text=['one', 'two'], label='topic',
-                       init_from='novels')
+    config = config_of(
+        monkeypatch,
+        data=table(tmp_path / 'my.csv'),
+        text=['one', 'two'],
+        label='topic',
+        init_from='novels',
+    )
     task = tasks.of(config.to_dict())
-    assert (task.name, task.head, task.labels, config.init_from) == ('my', 'classify', ('a', 'b'), 'novels')
+    assert (task.name, task.head, task.labels, config.init_from) == (
+        'my',
+        'classify',
+        ('a', 'b'),
+        'novels',
+    )
     train, dev = (task.read(config.data.dir, split) for split in ('train', 'dev'))
     assert len(train) == 26 and len(dev) == 4 and train[0].texts == ('text 0', 'more 0')
     assert {example.id for example in train}.isdisjoint(example.id for example in dev)
@@ -53,11 +68,24 @@ def test_a_separator_is_recognised(tmp_path, monkeypatch, separator, quoted):
     assert tasks.of(config.to_dict()).read(config.data.dir, 'dev')[0].texts[0].startswith('text ')
 
 
-TEXTS = ['He said "no".', '"No", he said.', '"To be', 'or not"', 'a', '"" b', '"c\n"d"', 'e\n\nf', 'g\th', '5"']
+TEXTS = [
+    'He said "no".',
+    '"No", he said.',
+    '"To be',
+    'or not"',
+    'a',
+    '"" b',
+    '"c\n"d"',
+    'e\n\nf',
+    'g\th',
+    '5"',
+]
 
 
 @pytest.mark.parametrize('label_first', [False, True])
-def test_a_tsv_is_read_back_whether_its_quotation_marks_are_text_or_quoting(tmp_path, monkeypatch, label_first):
+def test_a_tsv_is_read_back_whether_its_quotation_marks_are_text_or_quoting(
+    tmp_path, monkeypatch, label_first
+):
     plain = [text for text in TEXTS if '\n' not in text and '\t' not in text]
     for texts, quoting in ((plain, False), (TEXTS, True), (['a', 'b\n"c', 'd'], True)):
         rows = [('text', 'label'), *((text, 'xy'[i % 2]) for i, text in enumerate(texts))]
@@ -73,22 +101,44 @@ def test_a_tsv_is_read_back_whether_its_quotation_marks_are_text_or_quoting(tmp_
         assert sorted(example.texts[0] for example in read) == sorted(texts)
 
 
-@pytest.mark.parametrize('labels, given, field, expected', [
-    (('10', '9', '-1'), dict(label='topic'), 'labels', ('-1', '9', '10')),  # in the order of numbers
-    (('b', 'a'), dict(label='stars', score=['0', '4']), 'score', (0, 4)),
-    *[(answers, dict(text=['stars'], choices=['one', 'two'], label='topic'), 'answer', kind) for answers, kind in (
-        (('A', 'b'), 'letter'), (('0', '1'), 'index0'), (('1', '2'), 'index1'), (('text 0', 'more 0'), 'text'))]])
-def test_labels_scores_and_answers_are_recognised(tmp_path, monkeypatch, labels, given, field, expected):
-    config = config_of(monkeypatch, **{'data': table(tmp_path / 'a.csv', labels=labels), 'text': ['one']} | given)
+@pytest.mark.parametrize(
+    'labels, given, field, expected',
+    [
+        # In the order of numbers
+        (('10', '9', '-1'), dict(label='topic'), 'labels', ('-1', '9', '10')),
+        (('b', 'a'), dict(label='stars', score=['0', '4']), 'score', (0, 4)),
+        *[
+            (answers, dict(text=['stars'], choices=['one', 'two'], label='topic'), 'answer', kind)
+            for answers, kind in (
+                (('A', 'b'), 'letter'),
+                (('0', '1'), 'index0'),
+                (('1', '2'), 'index1'),
+                (('text 0', 'more 0'), 'text'),
+            )
+        ],
+    ],
+)
+def test_labels_scores_and_answers_are_recognised(
+    tmp_path, monkeypatch, labels, given, field, expected
+):
+    config = config_of(
+        monkeypatch, **{'data': table(tmp_path / 'a.csv', labels=labels), 'text': ['one']} | given
+    )
     assert config.custom[field] == expected
     assert (tasks.of(config.to_dict()).head == 'choice') == (field == 'answer')
 
 
 def test_answers_that_are_choices_themselves_are_not_their_places(tmp_path, monkeypatch):
-    (tmp_path / 'a.csv').write_text('q,a,b,right\n' + ''.join(f'x{i},2,1,{1 + i % 2}\n' for i in range(8)))
-    config = config_of(monkeypatch, data=str(tmp_path / 'a.csv'), text=['q'], choices=['a', 'b'], label='right')
+    (tmp_path / 'a.csv').write_text(
+        'q,a,b,right\n' + ''.join(f'x{i},2,1,{1 + i % 2}\n' for i in range(8))
+    )
+    config = config_of(
+        monkeypatch, data=str(tmp_path / 'a.csv'), text=['q'], choices=['a', 'b'], label='right'
+    )
     (first, *_) = tasks.of(config.to_dict()).read(config.data.dir, 'train')
-    assert config.custom.answer == 'text' and first.choices[first.label] == str(1 + int(first.texts[0][1:]) % 2)
+    assert config.custom.answer == 'text' and first.choices[first.label] == str(
+        1 + int(first.texts[0][1:]) % 2
+    )
 
 
 def test_a_set_is_called_as_the_link_to_its_file(tmp_path, monkeypatch):
@@ -101,7 +151,9 @@ def test_a_set_is_called_as_the_link_to_its_file(tmp_path, monkeypatch):
 
 def test_equal_numbers_written_differently_have_an_order_of_their_own(tmp_path, monkeypatch):
     for labels in itertools.permutations(['1', '01', '001', '2']):
-        config = config_of(monkeypatch, data=table(tmp_path / 'a.csv', labels=labels), text=['one'], label='topic')
+        config = config_of(
+            monkeypatch, data=table(tmp_path / 'a.csv', labels=labels), text=['one'], label='topic'
+        )
         assert config.custom.labels == ('001', '01', '1', '2')
 
 
@@ -109,18 +161,38 @@ def test_labels_of_json_are_written_as_in_json(tmp_path, monkeypatch):
     rows = [f'{{"t": "x{i}", "good": {good}}}\n' for i in range(4) for good in ('true', 'false')]
     (tmp_path / 'a.jsonl').write_text(''.join(rows))
     config = config_of(monkeypatch, data=str(tmp_path / 'a.jsonl'), text=['t'], label='good')
-    assert config.custom.labels == ('false', 'true') and tasks.of(config.to_dict()).read(config.data.dir, 'train')
+    assert config.custom.labels == ('false', 'true') and tasks.of(config.to_dict()).read(
+        config.data.dir, 'train'
+    )
 
 
 def test_a_field_beside_the_flags_is_kept_or_refused(tmp_path, monkeypatch):
-    given = dict(data=table(tmp_path / 'a.csv', labels='12'), text=['stars'], choices=['one', 'two'], label='topic')
-    kept = {'custom.name': 'mine', 'custom.answer': 'index0', 'custom.files.dev': 'a.csv', 'lm_weight': 0.0}
+    given = dict(
+        data=table(tmp_path / 'a.csv', labels='12'),
+        text=['stars'],
+        choices=['one', 'two'],
+        label='topic',
+    )
+    kept = {
+        'custom.name': 'mine',
+        'custom.answer': 'index0',
+        'custom.files.dev': 'a.csv',
+        'lm_weight': 0.0,
+    }
     config = config_of(monkeypatch, kept, **given)
-    assert config.custom.name == 'mine' and config.custom.answer == 'index0' and config.lm_weight == 0
-    assert config.custom.files.dev == 'a.csv' and config.custom.dev_fraction == 0  # not a part of train as well
-    for field, value in {'custom.label': 'one', 'data.dir': 'x', 'custom.files.train': 'b.csv'}.items():
+    assert (
+        config.custom.name == 'mine' and config.custom.answer == 'index0' and config.lm_weight == 0
+    )
+    # Not a part of train as well
+    assert config.custom.files.dev == 'a.csv' and config.custom.dev_fraction == 0
+    for field, value in {
+        'custom.label': 'one',
+        'data.dir': 'x',
+        'custom.files.train': 'b.csv',
+    }.items():
         assert refusal(config_of, monkeypatch, {field: value}, **given).endswith(
-            f'--config.{field}={value!r}: give one of the two')
+            f'--config.{field}={value!r}: give one of the two'
+        )
 
 
 def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
@@ -130,30 +202,64 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
     for data in (str(tmp_path), '.'):
         config = config_of(monkeypatch, data=data, text=['one'], label='topic')
         assert config.custom.name == tmp_path.name
-    assert config.custom.files.to_dict() == {'train': 'train.csv', 'dev': 'validation.csv', 'test': 'test.csv',
-                                             'unlabelled': None}
+    assert config.custom.files.to_dict() == {
+        'train': 'train.csv',
+        'dev': 'validation.csv',
+        'test': 'test.csv',
+        'unlabelled': None,
+    }
     table(tmp_path / 'train.tsv', '\t')
-    assert 'holds train.csv and train.tsv' in refusal(config_of, monkeypatch, data=str(tmp_path), text=['one'],
-                                                      label='topic')
+    assert 'holds train.csv and train.tsv' in refusal(
+        config_of, monkeypatch, data=str(tmp_path), text=['one'], label='topic'
+    )
 
 
-@pytest.mark.parametrize('rows, message', [
-    ('', 'a.csv: no rows'), ('A, b.,x\n' * 3, 'a.csv: row 2: 3 columns, expected 2'),
-    ('A.,x\n"B.,y\nC.,x\n', 'a.csv: row 3: unexpected end of data')])  # of an open quote the row where it begins
-def test_a_file_without_a_sound_row_says_what_is_wrong_with_its_first(tmp_path, monkeypatch, rows, message):
+@pytest.mark.parametrize(
+    'rows, message',
+    [
+        ('', 'a.csv: no rows'),
+        ('A, b.,x\n' * 3, 'a.csv: row 2: 3 columns, expected 2'),
+        # Of an open quote the row where it begins
+        ('A.,x\n"B.,y\nC.,x\n', 'a.csv: row 3: unexpected end of data'),
+    ],
+)
+def test_a_file_without_a_sound_row_says_what_is_wrong_with_its_first(
+    tmp_path, monkeypatch, rows, message
+):
     (tmp_path / 'a.csv').write_text('t,l\n' + rows)
-    assert message in refusal(config_of, monkeypatch, data=str(tmp_path / 'a.csv'), text=['t'], label='l')
+    assert message in refusal(
+        config_of, monkeypatch, data=str(tmp_path / 'a.csv'), text=['t'], label='l'
+    )
 
 
-@pytest.mark.parametrize('given, message', [
-    (dict(text=['three'], label='topic'), "a.csv: no column 'three' (columns: one, two, topic, stars)"),
-    (dict(text=['one'], label='topics'), "no column 'topics', did you mean 'topic'?"),
-    (dict(text=['two'], label='one'), "column 'one' has 30 different labels in 30 rows; of a score give"),
-    (dict(text=['one'], label='topic', MOST_LABELS=1), "column 'topic' has 2 different labels in 30 rows; of a score"),
-    (dict(text=['one']), 'give --text=COLUMN and --label=COLUMN beside --data=FILE'),
-    (dict(data=None, label='topic'), '--label goes with --data=FILE'),
-    (dict(data='a.xlsx', text=['one'], label='two'), 'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json'),
-    (dict(text=['one'], label='topic', score=['low', 'high']), '--score=low,high: must be LOW,HIGH, two numbers')])
+@pytest.mark.parametrize(
+    'given, message',
+    [
+        (
+            dict(text=['three'], label='topic'),
+            "a.csv: no column 'three' (columns: one, two, topic, stars)",
+        ),
+        (dict(text=['one'], label='topics'), "no column 'topics', did you mean 'topic'?"),
+        (
+            dict(text=['two'], label='one'),
+            "column 'one' has 30 different labels in 30 rows; of a score give",
+        ),
+        (
+            dict(text=['one'], label='topic', MOST_LABELS=1),
+            "column 'topic' has 2 different labels in 30 rows; of a score",
+        ),
+        (dict(text=['one']), 'give --text=COLUMN and --label=COLUMN beside --data=FILE'),
+        (dict(data=None, label='topic'), '--label goes with --data=FILE'),
+        (
+            dict(data='a.xlsx', text=['one'], label='two'),
+            'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json',
+        ),
+        (
+            dict(text=['one'], label='topic', score=['low', 'high']),
+            '--score=low,high: must be LOW,HIGH, two numbers',
+        ),
+    ],
+)
 def test_what_does_not_fit_is_one_line(tmp_path, monkeypatch, given, message):
     """MOST_LABELS: no more are read than memory holds targets of."""
     given = {'data': table(tmp_path / 'a.csv'), 'MOST_LABELS': own_file.MOST_LABELS} | given

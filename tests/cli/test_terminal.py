@@ -1,4 +1,5 @@
 """Output that nobody reads, a terminal that is closed: with real processes."""
+
 import fcntl
 import os
 import pty
@@ -27,19 +28,38 @@ def base(tmp_path_factory):
 
 
 def arguments(base, name, steps=STEPS):
-    return [sys.executable, '-m', 'gpt1_jax', 'pretrain', '--config=configs/pretrain.py', f'--workdir={base / name}',
-            *small_flags(data__corpus=base / 'text', model__n_layer=1, model__n_inner=16, train__steps=steps,
-                         batch__size=4, log_every=7, checkpoint__every=1000, eval__every=1000)]
+    return [
+        sys.executable,
+        '-m',
+        'gpt1_jax',
+        'pretrain',
+        '--config=configs/pretrain.py',
+        f'--workdir={base / name}',
+        *small_flags(
+            data__corpus=base / 'text',
+            model__n_layer=1,
+            model__n_inner=16,
+            train__steps=steps,
+            batch__size=4,
+            log_every=7,
+            checkpoint__every=1000,
+            eval__every=1000,
+        ),
+    ]
 
 
 def rows(base, name):
-    return [(row['step'], row['loss']) for row in results.read(base / name / 'metrics.jsonl') if 'loss' in row]
+    return [
+        (row['step'], row['loss'])
+        for row in results.read(base / name / 'metrics.jsonl')
+        if 'loss' in row
+    ]
 
 
 @pytest.fixture(scope='module', autouse=True)
 def hang_ups_count():
-    """SIGHUP's default, which processes started here inherit: a run that another test stopped in this process has
-    left it ignored (gpt1_jax/training/preemption.py)."""
+    """SIGHUP's default, which processes started here inherit: a run that another test stopped in
+    this process has left it ignored (gpt1_jax/training/preemption.py)."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -53,6 +73,7 @@ def begin():
     def start(words, **how):
         processes.append(subprocess.Popen(words, cwd=ROOT, text=True, **how))
         return processes[-1]
+
     yield start
     for process in processes:
         process.kill()
@@ -67,8 +88,13 @@ def wait_for_a_row(base, name, process):
 @pytest.fixture(scope='module')
 def straight(base, hang_ups_count):
     """The rows of a run under nohup, whose SIGHUP in the middle does nothing."""
-    process = subprocess.Popen(['nohup', *arguments(base, 'straight')], cwd=ROOT, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        ['nohup', *arguments(base, 'straight')],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     wait_for_a_row(base, 'straight', process)
     process.send_signal(signal.SIGHUP)
     assert process.wait(200) == 0, process.stderr.read()
@@ -81,8 +107,12 @@ def test_under_nohup_a_run_ends_as_if_nothing_had_been_hung_up(straight):
 
 def test_a_run_whose_output_nobody_reads_goes_on_without_a_word(base, straight):
     command = ' '.join(arguments(base, 'headed')) + ' | head -3; exit ${PIPESTATUS[0]}'
-    done = subprocess.run(['bash', '-c', command], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stdout.count('\n')) == (0, 3) and 'Error' not in done.stderr, done.stderr
+    done = subprocess.run(
+        ['bash', '-c', command], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout.count('\n')) == (0, 3) and 'Error' not in done.stderr, (
+        done.stderr
+    )
     assert rows(base, 'headed') == straight
 
 
@@ -92,19 +122,24 @@ def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, stra
     def controlled():  # by the terminal, which sends SIGHUP when it is closed
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-    process = begin(arguments(base, 'closed'), stdin=slave, stdout=slave, stderr=slave, preexec_fn=controlled)
+
+    process = begin(
+        arguments(base, 'closed'), stdin=slave, stdout=slave, stderr=slave, preexec_fn=controlled
+    )
     os.close(slave)
     wait_for_a_row(base, 'closed', process)
     os.close(master)
     assert process.wait(200) == 75
-    step, = checkpoint.steps(base / 'closed' / 'checkpoints')
+    (step,) = checkpoint.steps(base / 'closed' / 'checkpoints')
     assert 7 <= step < STEPS and rows(base, 'closed')[-1][0] == step // 7 * 7
-    subprocess.run(arguments(base, 'closed'), cwd=ROOT, check=True, timeout=300, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        arguments(base, 'closed'), cwd=ROOT, check=True, timeout=300, stdout=subprocess.DEVNULL
+    )
     assert rows(base, 'closed') == straight
 
 
 def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, begin):
-    command = ' '.join(arguments(base, 'full', 10 ** 6))
+    command = ' '.join(arguments(base, 'full', 10**6))
     process = begin(['bash', '-c', f'exec {command} 2>/dev/full >/dev/full'])
     wait_for_a_row(base, 'full', process)
     for _ in range(2):
@@ -115,12 +150,26 @@ def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, be
     assert rows(base, 'full')[-1][0] == step // 7 * 7
 
 
-@pytest.mark.parametrize('program', ['generate --prompt=cat --tokens=2000', 'perplexity --text=constraints.txt'])
-def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_any(pretrained, program):
+@pytest.mark.parametrize(
+    'program', ['generate --prompt=cat --tokens=2000', 'perplexity --text=constraints.txt']
+)
+def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_any(
+    pretrained, program
+):
     program, *flags = program.split()
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, '-m', 'gpt1_jax', program, f'--init_from={pretrained}', *flags], cwd=ROOT,
-                          stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, '-m', 'gpt1_jax', program, f'--init_from={pretrained}', *flags],
+        cwd=ROOT,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=300,
+    )
     os.close(writer)
-    assert done.returncode == 141 and 'Traceback' not in done.stderr and 'BrokenPipe' not in done.stderr, done.stderr
+    assert (
+        done.returncode == 141
+        and 'Traceback' not in done.stderr
+        and 'BrokenPipe' not in done.stderr
+    ), done.stderr

@@ -1,4 +1,5 @@
 """Fine-tuning's batches: every row once an epoch, few lengths, the same whatever came before."""
+
 import hashlib
 import itertools
 
@@ -11,8 +12,10 @@ from gpt1_jax.data.inputs import Encoded
 
 def of_lengths(lengths, labels=None):
     """Rows whose tokens are their numbers, from 1."""
-    return [Encoded(str(i), [[i + 1] * int(n)], label, [1.0, 0.0], False)
-            for i, (n, label) in enumerate(zip(lengths, labels or itertools.cycle((0, 1))))]
+    return [
+        Encoded(str(i), [[i + 1] * int(n)], label, [1.0, 0.0], False)
+        for i, (n, label) in enumerate(zip(lengths, labels or itertools.cycle((0, 1))))
+    ]
 
 
 def rows(n=103):
@@ -26,7 +29,10 @@ def test_an_epoch_has_every_row_at_most_once_epochs_and_seeds_differ_in_order_an
     def epoch(seed, first):
         batch = batches.train_batches(rows(), seed, 4, SIZES)
         return [t for step in range(25) for t in batch(first + step)['tokens'][:, 0, 0]]
-    one, next_one, other = epoch(0, 0), epoch(0, 25), epoch(1, 0)
+
+    one = epoch(0, 0)
+    next_one = epoch(0, 25)
+    other = epoch(1, 0)
     assert len(one) == len(set(one)) == 100
     assert next_one != one != other and set(one) != set(next_one)
 
@@ -35,22 +41,30 @@ def test_a_batch_is_a_function_of_the_step_alone():
     one, other = (batches.train_batches(rows(), 5, 4, SIZES) for _ in range(2))
     for step in (77, 26, 3):  # of other epochs
         one(step)
-    a, b = one(7), other(7)
+    a = one(7)
+    b = other(7)
     assert all(np.array_equal(a[k], b[k]) for k in a)
 
 
 def digest(n, size, steps, by_length):
-    batch = batches.train_batches(of_lengths(2 + i * i * 7919 % 89 for i in range(n)), 3, size, SIZES, by_length)
+    batch = batches.train_batches(
+        of_lengths(2 + i * i * 7919 % 89 for i in range(n)), 3, size, SIZES, by_length
+    )
     found = [(batch(step)['tokens'][:, 0, 0] - 1).tolist() for step in range(steps)]
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize('by_length, digests', [
-    (False, ('2965006af433051e', 'ff8c23b2eaa5c933', '565bd99e870a731c')),
-    (True, ('7a9c4a7a3518533f', '60b7d22988e1ac03', '4c4a3bda6efd3261'))])
+@pytest.mark.parametrize(
+    'by_length, digests',
+    [
+        (False, ('2965006af433051e', 'ff8c23b2eaa5c933', '565bd99e870a731c')),
+        (True, ('7a9c4a7a3518533f', '60b7d22988e1ac03', '4c4a3bda6efd3261')),
+    ],
+)
 def test_the_order_is_the_same_for_ever(by_length, digests):
     # Written down once: a change would break every resumed run.
-    sets = ((4001, 32, 300), (103, 4, 60), (500, 8, 130))  # rows, batch and steps, of more than two epochs
+    # Rows, batch and steps, of more than two epochs
+    sets = ((4001, 32, 300), (103, 4, 60), (500, 8, 130))
     assert tuple(digest(*one, by_length) for one in sets) == digests
 
 
@@ -65,11 +79,14 @@ def test_rows_of_a_batch_are_of_similar_length():
 
 def variance_of_means(labels, epochs):
     """The variance of the mean label of a batch, over epochs of int[steps, size]."""
-    return np.mean([np.square(labels[batch].mean() - labels.mean()) for epoch in epochs for batch in epoch])
+    return np.mean(
+        [np.square(labels[batch].mean() - labels.mean()) for epoch in epochs for batch in epoch]
+    )
 
 
 def met_again(one, following):
-    """The fraction of the pairs of rows in a batch of one epoch, int[steps, size], that share a batch of the next."""
+    """The fraction of the pairs of rows in a batch of one epoch, int[steps, size], that share a
+    batch of the next."""
     batch_of = {row: i for i, batch in enumerate(following.tolist()) for row in batch}
     pairs = [pair for batch in one.tolist() for pair in itertools.combinations(batch, 2)]
     return sum(a in batch_of and batch_of[a] == batch_of.get(b) for a, b in pairs) / len(pairs)
@@ -85,8 +102,12 @@ def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_lab
     labels = scores.round(2) if kind == 'scores' else np.digitize(scores, (2, 3))
     data = of_lengths(lengths, labels.tolist())
     sizes = batches.sizes_of(data, 512, 6)
-    ours, shuffled = ([order(epoch) for epoch in range(10)]
-                      for order in (batches.epoch_order(data, 0, 32, sizes, by_length) for by_length in (True, False)))
+    ours, shuffled = (
+        [order(epoch) for epoch in range(10)]
+        for order in (
+            batches.epoch_order(data, 0, 32, sizes, by_length) for by_length in (True, False)
+        )
+    )
     assert variance_of_means(labels, ours) <= 1.15 * variance_of_means(labels, shuffled)
     assert np.mean([met_again(*pair) for pair in itertools.pairwise(ours)]) <= 0.05
 
@@ -95,11 +116,16 @@ def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_lab
 def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
     own = np.random.default_rng(n).geometric(0.02, 60)
     found = batches.sizes_of(of_lengths(own), 512, n).lengths
-    assert len(found) <= n and all(length % 4 == 0 for length in found) and own.max() <= found[-1] <= 512
+    assert (
+        len(found) <= n
+        and all(length % 4 == 0 for length in found)
+        and own.max() <= found[-1] <= 512
+    )
     assert n != 4 or found == batches.sizes_of(of_lengths(own), 512).lengths  # by default
 
     def padded(lengths):
         return np.asarray(lengths)[np.searchsorted(lengths, own)].sum()
+
     top = -(-own.max() // 4) * 4
     others = itertools.combinations(range(4, top, 4), n - 1)
     assert padded(found) == min(padded((*some, top)) for some in others)
@@ -112,7 +138,10 @@ def test_padding_puts_mask_and_extract_where_the_tokens_end():
     assert batch['mask'].tolist() == [[[1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0]]]
     assert batch['extract'].tolist() == [[2, 3]] and batch['target'].tolist() == [[0, 1]]
     # A row with fewer choices says which are there.
-    rows = [Encoded('a', [[10, 12]] * 2, 1, [0.0, 1.0], False), Encoded('b', [[10, 12]] * 3, None, None, False)]
+    rows = [
+        Encoded('a', [[10, 12]] * 2, 1, [0.0, 1.0], False),
+        Encoded('b', [[10, 12]] * 3, None, None, False),
+    ]
     sizes = batches.sizes_of(rows, 16, 1)
     batch = batches.pad(rows, sizes)
     assert sizes == ((4,), 3, 2) and batch['present'].tolist() == [[1, 1, 0], [1, 1, 1]]
@@ -123,12 +152,24 @@ def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
     data = rows(13)
     found = list(batches.eval_batches(data, 4, batches.sizes_of(data, 96)))
     assert sorted(i for indices, _ in found for i in indices) == list(range(13))
-    assert [(len(indices), len(batch['tokens'])) for indices, batch in found] == [(4, 4), (4, 4), (4, 4), (1, 4)]
+    assert [(len(indices), len(batch['tokens'])) for indices, batch in found] == [
+        (4, 4),
+        (4, 4),
+        (4, 4),
+        (1, 4),
+    ]
     for indices, batch in found:
-        assert (batch['tokens'][:len(indices), 0, 0] == indices + 1).all()
+        assert (batch['tokens'][: len(indices), 0, 0] == indices + 1).all()
 
 
-@pytest.mark.parametrize('lengths, n_ctx, fixed, expected', [
-    ((7, 30, 33, 70), 512, (128, 32, 64, 256), (32, 64, 128)), ((7, 30, 33, 70), 80, (32, 64, 256), (32, 64, 80))])
-def test_fixed_lengths_are_those_that_the_rows_need_and_none_is_above_the_context(lengths, n_ctx, fixed, expected):
+@pytest.mark.parametrize(
+    'lengths, n_ctx, fixed, expected',
+    [
+        ((7, 30, 33, 70), 512, (128, 32, 64, 256), (32, 64, 128)),
+        ((7, 30, 33, 70), 80, (32, 64, 256), (32, 64, 80)),
+    ],
+)
+def test_fixed_lengths_are_those_that_the_rows_need_and_none_is_above_the_context(
+    lengths, n_ctx, fixed, expected
+):
     assert batches.sizes_of(of_lengths(lengths), n_ctx, fixed=fixed).lengths == expected

@@ -1,4 +1,5 @@
 """Sets whose rows are choices between texts: RACE, the pronouns of Rahman and Ng, BLiMP."""
+
 import collections
 import tarfile
 
@@ -20,32 +21,69 @@ RACE, DPR, BLIMP = map(tasks.get, ('race', 'dpr', 'blimp'))
 def test_every_question_is_a_row_middle_school_first_and_passages_by_number(tmp_path, inner):
     official.race(tmp_path / inner, 'test')
     found = RACE.read(tmp_path, 'test')
-    assert [e.id for e in found] == [f'middle/middle{n}.txt/{q}' for n in (9, 10, 100) for q in range(3)] + [
-        f'high/high{n}.txt/{q}' for n in (1900, 1901, 1902) for q in range(4)]
+    assert [e.id for e in found] == [
+        f'middle/middle{n}.txt/{q}' for n in (9, 10, 100) for q in range(3)
+    ] + [f'high/high{n}.txt/{q}' for n in (1900, 1901, 1902) for q in range(4)]
     assert found[1] == Example(
         'middle/middle9.txt/1',
         ('Li has 9 birds.\nThey sing "in the morning". He likes it.', 'When do they sing?  _ .'),
-        ('At night.', 'In the morning.', 'At noon.', 'Never.'), 1)
+        ('At night.', 'In the morning.', 'At noon.', 'Never.'),
+        1,
+    )
     assert len(RACE.files(tmp_path, 'test')) == 6
 
 
-@pytest.mark.parametrize('block, texts, label', [
-    (('The pitcher hit the wall because it was near.', 'it', 'The pitcher,the wall', 'the wall'),
-     ('The pitcher hit the wall because ', ' was near.'), 1),
-    (('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'), ('A hen saw a bug and ', ' ate it.'), 0),
-    (('She ran, but Sheila did not.', 'she', 'Ann,Eve', 'Ann'), ('', ' ran, but Sheila did not.'), 0),
-    (('IT fell, then it rose.', 'it', 'the bee,the  flower', 'Flower'), ('IT fell, then ', ' rose.'), 1),
-    (('IT fell, then it rose.', 'it', 'the bee,The Bee', 'The Bee'), ('IT fell, then ', ' rose.'), 1)])
+@pytest.mark.parametrize(
+    'block, texts, label',
+    [
+        (
+            (
+                'The pitcher hit the wall because it was near.',
+                'it',
+                'The pitcher,the wall',
+                'the wall',
+            ),
+            ('The pitcher hit the wall because ', ' was near.'),
+            1,
+        ),
+        (
+            ('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'),
+            ('A hen saw a bug and ', ' ate it.'),
+            0,
+        ),
+        (
+            ('She ran, but Sheila did not.', 'she', 'Ann,Eve', 'Ann'),
+            ('', ' ran, but Sheila did not.'),
+            0,
+        ),
+        (
+            ('IT fell, then it rose.', 'it', 'the bee,the  flower', 'Flower'),
+            ('IT fell, then ', ' rose.'),
+            1,
+        ),
+        (
+            ('IT fell, then it rose.', 'it', 'the bee,The Bee', 'The Bee'),
+            ('IT fell, then ', ' rose.'),
+            1,
+        ),
+    ],
+)
 def test_a_pronoun_is_the_first_whole_word_of_its_letters_and_articles_make_no_other_candidate(
-        tmp_path, block, texts, label):
+    tmp_path, block, texts, label
+):
     official.definite_pronouns(tmp_path / 'test.c.txt', [block])
     assert DPR.read(tmp_path, 'test') == [Example('0', texts, tuple(block[2].split(',')), label)]
 
 
 # BLiMP
 
-PAIR = {'sentence_good': 'He sat.', 'sentence_bad': 'Him sat.', 'UID': 'a', 'linguistics_term': 'binding',
-        'pairID': '4'}
+PAIR = {
+    'sentence_good': 'He sat.',
+    'sentence_bad': 'Him sat.',
+    'UID': 'a',
+    'linguistics_term': 'binding',
+    'pairID': '4',
+}
 
 
 def read_pair(directory, on_bad=fail, **changed):
@@ -57,25 +95,43 @@ def read_pair(directory, on_bad=fail, **changed):
 
 def test_a_pair_is_named_by_phenomenon_set_and_number(tmp_path):
     assert read_pair(tmp_path, pairID='7', sentence_good='He ran. ') == [
-        Example('binding/a/1', (), ('He sat.', 'Him sat.'), 0), Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0)]
+        Example('binding/a/1', (), ('He sat.', 'Him sat.'), 0),
+        Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0),
+    ]
 
 
-def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argument_structure(tmp_path):
+def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argument_structure(
+    tmp_path,
+):
     assert 'no .jsonl file, nor in its folder data' in refusal(BLIMP.read, tmp_path, 'test')
     official.blimp(tmp_path / 'data')
     found = BLIMP.read(tmp_path, 'test')
     assert found == BLIMP.read(tmp_path / 'data', 'test')
     sets = collections.Counter(example.id.rpartition('/')[0] for example in found)
     assert sets == dict.fromkeys(
-        ['argument_structure/birds_1', 'argument_structure/birds_2', 'binding/hills', 'quantifiers/rivers'], 8)
+        [
+            'argument_structure/birds_1',
+            'argument_structure/birds_2',
+            'binding/hills',
+            'quantifiers/rivers',
+        ],
+        8,
+    )
 
 
-@pytest.mark.parametrize('changed, cause', [
-    ({'UID': None}, 'no UID'), ({'linguistics_term': 'bindings'}, "'bindings' is no phenomenon of BLiMP"),
-    ({'sentence_bad': ' '}, 'sentence_bad is empty'), ({'sentence_good': 3}, 'sentence_good is int, must be text'),
-    ({'pairID': '1'}, "duplicate id 'binding/a/1'")])
+@pytest.mark.parametrize(
+    'changed, cause',
+    [
+        ({'UID': None}, 'no UID'),
+        ({'linguistics_term': 'bindings'}, "'bindings' is no phenomenon of BLiMP"),
+        ({'sentence_bad': ' '}, 'sentence_bad is empty'),
+        ({'sentence_good': 3}, 'sentence_good is int, must be text'),
+        ({'pairID': '1'}, "duplicate id 'binding/a/1'"),
+    ],
+)
 def test_a_bad_pair_is_named_or_left_out(tmp_path, changed, cause):
-    message, skipped = refusal(read_pair, tmp_path, **changed), []
+    message = refusal(read_pair, tmp_path, **changed)
+    skipped = []
     assert message.startswith(f'{tmp_path / "a.jsonl"}: row 2: ') and cause in message
     assert len(read_pair(tmp_path, skipped.append, **changed)) == 1 and skipped == [message]
 
@@ -99,9 +155,19 @@ def test_the_published_sets_are_read_whole(tmp_path):
     per_phenomenon = collections.Counter(name.partition('/')[0] for name in per_set)
     assert len(per_set) == 67 and set(per_set.values()) == {1000}
     assert per_phenomenon == {  # Warstadt et al. 2020, Table 4
-        'anaphor_agreement': 2, 'argument_structure': 9, 'binding': 7, 'control_raising': 5,
-        'determiner_noun_agreement': 8, 'ellipsis': 2, 'filler_gap_dependency': 7, 'irregular_forms': 2,
-        'island_effects': 8, 'npi_licensing': 7, 'quantifiers': 4, 'subject_verb_agreement': 6}
+        'anaphor_agreement': 2,
+        'argument_structure': 9,
+        'binding': 7,
+        'control_raising': 5,
+        'determiner_noun_agreement': 8,
+        'ellipsis': 2,
+        'filler_gap_dependency': 7,
+        'irregular_forms': 2,
+        'island_effects': 8,
+        'npi_licensing': 7,
+        'quantifiers': 4,
+        'subject_verb_agreement': 6,
+    }
     assert sum(e.choices[0].lower() == e.choices[1].lower() for e in found) == 7  # any model ties
     chosen = blimp.read_filter(DATA / 'blimp_babylm_filtered_indices.json')
     assert len(chosen) == 59_875 and chosen <= {e.id.partition('/')[2] for e in found}

@@ -1,4 +1,6 @@
-"""Section 4.1: where text comes from, what is held out, rows joined to documents, the part that a machine reads."""
+"""Section 4.1: where text comes from, what is held out, rows joined to documents, the part that a
+machine reads."""
+
 import errno
 import gzip
 import os
@@ -23,30 +25,46 @@ def here(tmp_path, monkeypatch):
     (tmp_path / 'books' / 'deep').mkdir(parents=True)
     (tmp_path / 'books' / 'a.txt').write_bytes('\ufeffAé\r\n'.encode())
     (tmp_path / 'books' / 'deep' / 'c.txt.gz').write_bytes(gzip.compress(b'C'))
-    (tmp_path / 'books' / 'd.jsonl').write_text('{"text": "D1", "title": "x"}\n\n{"text": "D3", "title": "y"}\n')
+    (tmp_path / 'books' / 'd.jsonl').write_text(
+        '{"text": "D1", "title": "x"}\n\n{"text": "D3", "title": "y"}\n'
+    )
     (tmp_path / 'books' / 'notes.md').write_text('not read')
     return tmp_path
 
 
 def test_the_novels_of_the_package_are_read_unless_there_is_a_file_of_that_name(here):
     found = read('novels')
-    assert len(found) == 10 and found[5][1].splitlines()[3].startswith('No one who had ever seen Catherine Morland')
+    assert len(found) == 10 and found[5][1].splitlines()[3].startswith(
+        'No one who had ever seen Catherine Morland'
+    )
     (here / 'novels').mkdir()
     (here / 'novels' / 'a.txt').write_text('A.')
     assert read('novels') == [('novels/a.txt', 'A.')]
 
 
-ALL = [('books/a.txt', 'Aé\r\n'), ('books/d.jsonl:1', 'D1'), ('books/d.jsonl:3', 'D3'), ('books/deep/c.txt.gz', 'C')]
+ALL = [
+    ('books/a.txt', 'Aé\r\n'),
+    ('books/d.jsonl:1', 'D1'),
+    ('books/d.jsonl:3', 'D3'),
+    ('books/deep/c.txt.gz', 'C'),
+]
 
 
 def read(spec, **kwargs):
     return [(document.name, document.text) for document in corpus.documents(spec, **kwargs)]
 
 
-@pytest.mark.parametrize('spec, expected', [
-    ('books/', ALL), ('books/a.txt', ALL[:1]), ('books/*.txt', ALL[:1]), ('books/**/*.gz', ALL[3:]),
-    (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]),
-    (['books/a.txt', 'books', './books/a.txt', 'books/../books/a.txt'], ALL)])
+@pytest.mark.parametrize(
+    'spec, expected',
+    [
+        ('books/', ALL),
+        ('books/a.txt', ALL[:1]),
+        ('books/*.txt', ALL[:1]),
+        ('books/**/*.gz', ALL[3:]),
+        (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]),
+        (['books/a.txt', 'books', './books/a.txt', 'books/../books/a.txt'], ALL),
+    ],
+)
 def test_a_spec_gives_its_documents_in_order_and_once(here, spec, expected):
     assert read(spec) == expected
 
@@ -59,25 +77,39 @@ def test_a_directory_above_a_link_is_that_of_what_it_leads_to(here):
 
 
 def test_another_field_can_be_read_and_one_document_at_a_time(here):
-    assert read('books/d.jsonl', field='title') == [('books/d.jsonl:1', 'x'), ('books/d.jsonl:3', 'y')]
+    assert read('books/d.jsonl', field='title') == [
+        ('books/d.jsonl:1', 'x'),
+        ('books/d.jsonl:3', 'y'),
+    ]
     (here / 'bad.txt').write_bytes(b'\xff')
     assert next(corpus.documents(['books/a.txt', 'bad.txt'])).name == 'books/a.txt'
 
 
-@pytest.mark.parametrize('spec, message', [
-    ('absent.txt', 'absent.txt: no such file or directory'),
-    ('books/*.text', r'books/\*.text: no file matches this pattern'),
-    ('empty', 'empty: no text file in this directory, it is empty'),
-    ('linked', r'linked: no text file in this directory, directories behind links are not read \(1, such as far\)'),
-    ('other', r'other: no text file in this directory, 1 of 1 files left out \(x.md\): only these are read: .txt, '),
-    (['books', ''], 'corpus: no file, directory or other source given, or one'),
-    ('x' * 300, 'File name too long'),
-    ('s3://bucket/a', 's3://bucket/a: neither a local path nor gs://BUCKET/'),
-    ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
-    ('dangling', '^dangling/gone.txt: a link to a file that does not exist'),
-    ('dangling/*.txt', '^dangling/gone.txt: a link to a file that does not exist'),
-    ('book.txt', '^book.txt: is neither a file nor a directory; a pipe is not read'),
-])
+@pytest.mark.parametrize(
+    'spec, message',
+    [
+        ('absent.txt', 'absent.txt: no such file or directory'),
+        ('books/*.text', r'books/\*.text: no file matches this pattern'),
+        ('empty', 'empty: no text file in this directory, it is empty'),
+        (
+            'linked',
+            r'linked: no text file in this directory, directories behind links are not read '
+            r'\(1, such as far\)',
+        ),
+        (
+            'other',
+            r'other: no text file in this directory, 1 of 1 files left out \(x.md\): only these '
+            r'are read: .txt, ',
+        ),
+        (['books', ''], 'corpus: no file, directory or other source given, or one'),
+        ('x' * 300, 'File name too long'),
+        ('s3://bucket/a', 's3://bucket/a: neither a local path nor gs://BUCKET/'),
+        ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
+        ('dangling', '^dangling/gone.txt: a link to a file that does not exist'),
+        ('dangling/*.txt', '^dangling/gone.txt: a link to a file that does not exist'),
+        ('book.txt', '^book.txt: is neither a file nor a directory; a pipe is not read'),
+    ],
+)
 def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
     os.mkfifo('book.txt')
     for name in ('empty', 'other', 'linked', 'dangling'):
@@ -93,15 +125,22 @@ def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
 
 def test_validation_documents_are_chosen_by_their_text_alone():
     chosen = [is_validation(Document('any', f'text {i}'), 0.25) for i in range(12)]
-    # SHA-256 of these texts begins 82 90 ad 65 b4 8b 1b 3f ba 85 5e 41: below a quarter of the range is below 40.
+    # SHA-256 of these texts begins 82 90 ad 65 b4 8b 1b 3f ba 85 5e 41: below a quarter of the
+    # range is below 40.
     assert chosen == [False] * 6 + [True] * 2 + [False] * 4
-    assert is_validation(Document('x', 'text 3'), 0.25) == is_validation(Document('y', 'text 3'), 0.25)
+    assert is_validation(Document('x', 'text 3'), 0.25) == is_validation(
+        Document('y', 'text 3'), 0.25
+    )
     assert 200 < sum(is_validation(Document('', str(i)), 0.1) for i in range(2500)) < 300
     assert is_validation(Document('', '\ud800'), 0.999999)  # half a surrogate pair
 
 
-@pytest.mark.parametrize('owner, function, name', [(os, 'scandir', 'locked'), (pathlib.Path, 'is_file', 'a.txt')])
-def test_what_cannot_be_listed_or_seen_is_no_empty_directory(here, monkeypatch, owner, function, name):
+@pytest.mark.parametrize(
+    'owner, function, name', [(os, 'scandir', 'locked'), (pathlib.Path, 'is_file', 'a.txt')]
+)
+def test_what_cannot_be_listed_or_seen_is_no_empty_directory(
+    here, monkeypatch, owner, function, name
+):
     (here / 'library' / 'locked').mkdir(parents=True)
     (here / 'library' / 'a.txt').write_text('A.')
     real = getattr(owner, function)
@@ -110,6 +149,7 @@ def test_what_cannot_be_listed_or_seen_is_no_empty_directory(here, monkeypatch, 
         if str(path).endswith(name):
             raise PermissionError(errno.EACCES, 'Permission denied', str(path))
         return real(path)
+
     monkeypatch.setattr(owner, function, refusing)
     with pytest.raises(PermissionError, match='library'):
         read('library')
@@ -117,6 +157,7 @@ def test_what_cannot_be_listed_or_seen_is_no_empty_directory(here, monkeypatch, 
 
 def test_tfds_records_are_documents_or_named(monkeypatch):
     tfds = pytest.importorskip('tensorflow_datasets')
+
     class Damaged(list):
         def __getitem__(self, number):
             raise ValueError('truncated\nrecord')
@@ -129,11 +170,16 @@ def test_tfds_records_are_documents_or_named(monkeypatch):
     assert read('tfds:books:train') == [('tfds:books:train:0', 'café')]
     name = 'tfds:wiki/en:1.3.0:train[:5%]:title'
     assert read(name) == [(f'{name}:0', 'wiki/en:1.3.0 train[:5%]')]
-    assert "record 0: field 'label' is int64, must be text" in refusal(read, 'tfds:books:train:label')
+    assert "record 0: field 'label' is int64, must be text" in refusal(
+        read, 'tfds:books:train:label'
+    )
     assert refusal(read, 'tfds:damaged:train').startswith(
-        'tfds:damaged:train: record 0: TFDS cannot read it (ValueError(\'trunc')
+        "tfds:damaged:train: record 0: TFDS cannot read it (ValueError('trunc"
+    )
     monkeypatch.undo()
-    assert 'tfds:no_such_set_at_all:train: TFDS cannot open it (' in refusal(read, 'tfds:no_such_set_at_all:train')
+    assert 'tfds:no_such_set_at_all:train: TFDS cannot open it (' in refusal(
+        read, 'tfds:no_such_set_at_all:train'
+    )
 
 
 # Rows joined to documents
@@ -141,15 +187,40 @@ def test_tfds_records_are_documents_or_named(monkeypatch):
 ROWS = [('aa', 1), ('bbb', 1), ('', 1), ('c', 2), ('dddddd', 2), ('e', 1)]
 
 
-@pytest.mark.parametrize('how, expected', [
-    (Join(), [('f:0', 'aa'), ('f:1', 'bbb'), ('f:2', ''), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')]),
-    (Join('k'), [('f:0', 'aa bbb '), ('f:3', 'c dddddd'), ('f:5', 'e')]),
-    (Join('k', between='\n\n'), [('f:0', 'aa\n\nbbb\n\n'), ('f:3', 'c\n\ndddddd'), ('f:5', 'e')]),
-    (Join('k', 6), [('f:0', 'aa bbb'), ('f:2', ''), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')]),
-    (Join(characters=5), [('f:0', 'aa'), ('f:1', 'bbb '), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')]),
-    (Join(characters=10 ** 6), [('f:0', 'aa bbb  c dddddd e')])])
+@pytest.mark.parametrize(
+    'how, expected',
+    [
+        (
+            Join(),
+            [
+                ('f:0', 'aa'),
+                ('f:1', 'bbb'),
+                ('f:2', ''),
+                ('f:3', 'c'),
+                ('f:4', 'dddddd'),
+                ('f:5', 'e'),
+            ],
+        ),
+        (Join('k'), [('f:0', 'aa bbb '), ('f:3', 'c dddddd'), ('f:5', 'e')]),
+        (
+            Join('k', between='\n\n'),
+            [('f:0', 'aa\n\nbbb\n\n'), ('f:3', 'c\n\ndddddd'), ('f:5', 'e')],
+        ),
+        (
+            Join('k', 6),
+            [('f:0', 'aa bbb'), ('f:2', ''), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')],
+        ),
+        (
+            Join(characters=5),
+            [('f:0', 'aa'), ('f:1', 'bbb '), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')],
+        ),
+        (Join(characters=10**6), [('f:0', 'aa bbb  c dddddd e')]),
+    ],
+)
 def test_rows_become_documents(how, expected):
-    given = [Document(f'f:{i}', text, key if how.key else None) for i, (text, key) in enumerate(ROWS)]
+    given = [
+        Document(f'f:{i}', text, key if how.key else None) for i, (text, key) in enumerate(ROWS)
+    ]
     assert [(document.name, document.text) for document in joined(given, how)] == expected
     assert list(joined([], how)) == []
 
@@ -162,34 +233,67 @@ def test_a_key_column_joins_across_row_groups_but_not_across_files(tmp_path, mon
     (tmp_path / '3.jsonl').write_text('{"book": "b", "text": "x"}\n{"book": "b", "text": "y"}\n')
     (tmp_path / '4.txt').write_text('whole')
     expected = ['s0. s1. s2.', 's3. s4. s5. s6.']
-    assert [text for _, text in read('.', join=Join('book'))] == [*expected, *expected, 'x y', 'whole']
+    assert [text for _, text in read('.', join=Join('book'))] == [
+        *expected,
+        *expected,
+        'x y',
+        'whole',
+    ]
     for name, where in (('1.parquet', '1.parquet'), ('3.jsonl', '3.jsonl: line 1')):
         assert f"{where} has no field 'boek'" in refusal(read, name, join=Join('boek'))
 
 
 # Parts
 
-def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_ends_alone(tmp_path, monkeypatch):
+
+def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_ends_alone(
+    tmp_path, monkeypatch
+):
     for name in 'abcd':
         table = pyarrow.table({'text': [f'{name}{i} ' * 50 for i in range(300)]})
         pyarrow.parquet.write_table(table, tmp_path / f'{name}.parquet', row_group_size=5)
     sizes = [len(list(corpus.documents(str(tmp_path), part=Part(i, 7)))) for i in range(7)]
     assert sum(sizes) == 1200 and max(sizes) - min(sizes) <= 20  # two row groups at each end
-    opened, real = [], parts.records.row_group_sizes
-    monkeypatch.setattr(parts.records, 'row_group_sizes', lambda path: opened.append(path) or real(path))
-    assert 1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(0, 2)))) <= 3 and len(opened) <= 1
-    assert 1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(2, 5)))) <= 3 and len(opened) <= 3
+    opened = []
+    real = parts.records.row_group_sizes
+    monkeypatch.setattr(
+        parts.records, 'row_group_sizes', lambda path: opened.append(path) or real(path)
+    )
+    assert (
+        1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(0, 2)))) <= 3
+        and len(opened) <= 1
+    )
+    assert (
+        1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(2, 5)))) <= 3
+        and len(opened) <= 3
+    )
 
 
-@pytest.mark.parametrize('text, environment, expected', [
-    (None, {}, None), ('0/1', {}, Part(0, 1)), ('2/8', {'JOB_COMPLETION_INDEX': '5'}, Part(2, 8)),
-    ('/8', {'JOB_COMPLETION_INDEX': '5'}, Part(5, 8)), ('/8', {'SLURM_ARRAY_TASK_ID': '0'}, Part(0, 8)),
-    (None, {'SLURM_ARRAY_TASK_ID': '3'}, None),
-    (None, {'JOB_COMPLETION_INDEX': '0'}, 'JOB_COMPLETION_INDEX is set, but not --part: give --part=/N'),
-    ('/8', {}, '--part=/8: neither JOB_COMPLETION_INDEX nor SLURM_ARRAY_TASK_ID is set: give --part=I/N'),
-    ('8/8', {}, '--part=8/8: the part is 8, must be from 0 to 7'),
-    ('/4', {'SLURM_ARRAY_TASK_ID': 'x'}, '--part=/4: the part is x, must be'),
-    *[(wrong, {}, f'--part={wrong}: must be I/N') for wrong in ('3', '-1/3')]])
+@pytest.mark.parametrize(
+    'text, environment, expected',
+    [
+        (None, {}, None),
+        ('0/1', {}, Part(0, 1)),
+        ('2/8', {'JOB_COMPLETION_INDEX': '5'}, Part(2, 8)),
+        ('/8', {'JOB_COMPLETION_INDEX': '5'}, Part(5, 8)),
+        ('/8', {'SLURM_ARRAY_TASK_ID': '0'}, Part(0, 8)),
+        (None, {'SLURM_ARRAY_TASK_ID': '3'}, None),
+        (
+            None,
+            {'JOB_COMPLETION_INDEX': '0'},
+            'JOB_COMPLETION_INDEX is set, but not --part: give --part=/N',
+        ),
+        (
+            '/8',
+            {},
+            '--part=/8: neither JOB_COMPLETION_INDEX nor SLURM_ARRAY_TASK_ID is set: give '
+            '--part=I/N',
+        ),
+        ('8/8', {}, '--part=8/8: the part is 8, must be from 0 to 7'),
+        ('/4', {'SLURM_ARRAY_TASK_ID': 'x'}, '--part=/4: the part is x, must be'),
+        *[(wrong, {}, f'--part={wrong}: must be I/N') for wrong in ('3', '-1/3')],
+    ],
+)
 def test_a_part_is_named_or_refused(text, environment, expected):
     if not isinstance(expected, str):
         assert parts.parse(text, environment) == expected

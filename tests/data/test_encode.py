@@ -1,4 +1,5 @@
 """Section 4.1: documents to shards."""
+
 import json
 
 import numpy as np
@@ -27,7 +28,9 @@ def documents(n=30):
 
 
 def stream_of(directory):
-    return np.concatenate([np.fromfile(file, '<u2') for file in sorted(directory.glob('*.bin'))]).tolist()
+    return np.concatenate(
+        [np.fromfile(file, '<u2') for file in sorted(directory.glob('*.bin'))]
+    ).tolist()
 
 
 def ids_of(own, *texts):
@@ -38,10 +41,18 @@ def contents(directory):
     return {file.name: file.read_bytes() for file in sorted(directory.iterdir())}
 
 
-def test_every_document_is_followed_by_one_line_break_and_blank_ones_add_none(own, tmp_path, small_units):
-    split = encode.encode([Document('a', '\nthe cat\n\n'), Document('b', 'sat')], tmp_path / 'a', own)
+def test_every_document_is_followed_by_one_line_break_and_blank_ones_add_none(
+    own, tmp_path, small_units
+):
+    split = encode.encode(
+        [Document('a', '\nthe cat\n\n'), Document('b', 'sat')], tmp_path / 'a', own
+    )
     assert stream_of(tmp_path / 'a') == ids_of(own, 'the cat', 'sat')
-    assert (split['documents'], split['tokens'], split['unknown']) == (2, len(stream_of(tmp_path / 'a')), 0)
+    assert (split['documents'], split['tokens'], split['unknown']) == (
+        2,
+        len(stream_of(tmp_path / 'a')),
+        0,
+    )
     blank = Document('', ' \n' * 20)
     encode.encode([blank, *documents(2), blank, blank], tmp_path / 'b', own, shard_tokens=1)
     assert stream_of(tmp_path / 'b') == ids_of(own, *(d.text for d in documents(2)))
@@ -56,7 +67,9 @@ def test_shards_say_what_they_hold_and_others_files_are_left_alone(own, tmp_path
         assert storage.sha256(tmp_path / shard['file']) == shard['sha256']
     for name in ('documents', 'tokens', 'unknown'):
         assert sum(shard[name] for shard in split['shards']) == split[name]
-    assert split['documents'] == 30 and stream_of(tmp_path) == ids_of(own, *(d.text for d in documents()))
+    assert split['documents'] == 30 and stream_of(tmp_path) == ids_of(
+        own, *(d.text for d in documents())
+    )
 
 
 def test_unknown_characters_are_counted(tmp_path):
@@ -69,13 +82,21 @@ def test_unknown_characters_are_counted(tmp_path):
     assert split['unknown'] == split['shards'][0]['unknown'] == 3
 
 
-@pytest.mark.parametrize('whole', [
-    'the cat <b>\n\n' + 'sat &amp; mat\n' * 20 + 'a line that is longer than a unit of work\n \n',
-    'the cat\n' + 'the cat sat on the mat , ' * 40 + ' \nab cd ef'])
+@pytest.mark.parametrize(
+    'whole',
+    [
+        'the cat <b>\n\n'
+        + 'sat &amp; mat\n' * 20
+        + 'a line that is longer than a unit of work\n \n',
+        'the cat\n' + 'the cat sat on the mat , ' * 40 + ' \nab cd ef',
+    ],
+)
 def test_a_long_line_is_cut_without_a_trace(own, tmp_path, small_units, whole):
     for place, size in (('cut', 20), ('whole', 100_000)):
         encode.units.__defaults__ = (size,)
-        split = encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path / place, own)
+        split = encode.encode(
+            [Document('long', whole), Document('next', 'cat')], tmp_path / place, own
+        )
         assert stream_of(tmp_path / place) == ids_of(own, whole, 'cat') and split['documents'] == 2
 
 
@@ -94,15 +115,21 @@ def interrupted(source, after):
 def encoded_units(monkeypatch):
     done = []
     original = encode._encode
-    monkeypatch.setattr(encode, '_encode', lambda *arguments: done.append(1) or original(*arguments))
+    monkeypatch.setattr(
+        encode, '_encode', lambda *arguments: done.append(1) or original(*arguments)
+    )
     return done
 
 
 LONG = [Document('long', 'the cat sat on the mat , ' * 40), *documents(3)]
 
 
-@pytest.mark.parametrize('given, after', [(documents(), 0), (documents(), 11), (documents(), 29), (LONG, 1)])
-def test_an_interrupted_run_resumes_and_ends_the_same(own, tmp_path, small_units, encoded_units, given, after):
+@pytest.mark.parametrize(
+    'given, after', [(documents(), 0), (documents(), 11), (documents(), 29), (LONG, 1)]
+)
+def test_an_interrupted_run_resumes_and_ends_the_same(
+    own, tmp_path, small_units, encoded_units, given, after
+):
     whole = encode.encode(given, tmp_path / 'whole', own, shard_tokens=50)
     units = len(encoded_units)
     with pytest.raises(KeyboardInterrupt):
@@ -113,32 +140,58 @@ def test_an_interrupted_run_resumes_and_ends_the_same(own, tmp_path, small_units
     assert contents(tmp_path / 'cut') == contents(tmp_path / 'whole')
     assert (len(encoded_units) < units) == (kept > 0)
     encoded_units.clear()
-    assert encode.encode(given, tmp_path / 'cut', own, shard_tokens=50) == whole and not encoded_units
+    assert (
+        encode.encode(given, tmp_path / 'cut', own, shard_tokens=50) == whole and not encoded_units
+    )
 
 
 def change_record(**change):
     def damage(directory):
         file = directory / '00000.json'
         file.write_text(json.dumps(json.loads(file.read_text()) | change))
+
     return damage
 
 
-@pytest.mark.parametrize('damage', [
-    change_record(documents=9), change_record(unknown=1), change_record(file='00001.bin'),
-    lambda d: (d / '00007.bin.partial').write_text('left over'), lambda d: (d / '00099.bin').write_text('left over')])
-def test_forged_records_are_not_believed_and_left_over_shards_go(own, tmp_path, small_units, damage):
+@pytest.mark.parametrize(
+    'damage',
+    [
+        change_record(documents=9),
+        change_record(unknown=1),
+        change_record(file='00001.bin'),
+        lambda d: (d / '00007.bin.partial').write_text('left over'),
+        lambda d: (d / '00099.bin').write_text('left over'),
+    ],
+)
+def test_forged_records_are_not_believed_and_left_over_shards_go(
+    own, tmp_path, small_units, damage
+):
     whole = encode.encode(documents(), tmp_path, own, shard_tokens=50)
     before = contents(tmp_path)
     damage(tmp_path)
-    assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == whole and contents(tmp_path) == before
+    assert (
+        encode.encode(documents(), tmp_path, own, shard_tokens=50) == whole
+        and contents(tmp_path) == before
+    )
 
 
-@pytest.mark.parametrize('changed, merges', [
-    (documents(31), 12), (documents(29), 12), (documents(12), 12), ([Document('', 'new'), *documents()], 12),
-    (documents()[::-1], 12), ([*documents(15), Document('', 'cat'), *documents()[16:]], 12), (documents(), 3)])
+@pytest.mark.parametrize(
+    'changed, merges',
+    [
+        (documents(31), 12),
+        (documents(29), 12),
+        (documents(12), 12),
+        ([Document('', 'new'), *documents()], 12),
+        (documents()[::-1], 12),
+        ([*documents(15), Document('', 'cat'), *documents()[16:]], 12),
+        (documents(), 3),
+    ],
+)
 def test_shards_of_another_text_are_not_kept(own, tmp_path, small_units, changed, merges):
     """Nor those of another tokenizer."""
-    encode.encode(documents(), tmp_path / 'mixed', bpe_training.train([TEXT], merges=merges), shard_tokens=50)
+    encode.encode(
+        documents(), tmp_path / 'mixed', bpe_training.train([TEXT], merges=merges), shard_tokens=50
+    )
     mixed = encode.encode(changed, tmp_path / 'mixed', own, shard_tokens=50)
     assert mixed == encode.encode(changed, tmp_path / 'fresh', own, shard_tokens=50)
     assert contents(tmp_path / 'mixed') == contents(tmp_path / 'fresh')

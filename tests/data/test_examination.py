@@ -1,4 +1,5 @@
 """What is said of a labelled set as a whole."""
+
 import collections
 
 import pytest
@@ -12,13 +13,23 @@ Counter = collections.Counter
 
 
 def rows(*labelled):
-    return [Encoded(str(i), [[text]], label, None, False) for i, (text, label) in enumerate(labelled)]
+    return [
+        Encoded(str(i), [[text]], label, None, False) for i, (text, label) in enumerate(labelled)
+    ]
 
 
-@pytest.mark.parametrize('counts, said', [
-    ({'good': 3, 'Good': 1, 'bad': 2}, ["labels 'good' (3 rows) and 'Good' (1 row) differ in case or spaces only"]),
-    ({'caf\u00e9': 3, 'cafe\u0301': 1}, ["differ in Unicode form only"]),
-    ({'a b': 3, 'a  b ': 1}, ['differ in case or spaces only']), ({'a': 1, 'b': 2}, [])])
+@pytest.mark.parametrize(
+    'counts, said',
+    [
+        (
+            {'good': 3, 'Good': 1, 'bad': 2},
+            ["labels 'good' (3 rows) and 'Good' (1 row) differ in case or spaces only"],
+        ),
+        ({'caf\u00e9': 3, 'cafe\u0301': 1}, ['differ in Unicode form only']),
+        ({'a b': 3, 'a  b ': 1}, ['differ in case or spaces only']),
+        ({'a': 1, 'b': 2}, []),
+    ],
+)
 def test_labels_that_look_alike_are_named_once(counts, said):
     found = examination.alike(counts)
     assert len(found) == len(said) and all(text in line for text, line in zip(said, found))

@@ -1,4 +1,5 @@
 """Data sets by their names on the Hugging Face Hub, with the library's download patched."""
+
 import importlib.util
 
 import pytest
@@ -37,7 +38,9 @@ def test_a_set_by_name_is_that_of_its_files_and_only_the_split_is_downloaded(hub
     cola = tasks.get('cola')
     assert cola.read('hf:nyu-mll/glue', 'train') == cola.read(glue, 'train')
     files = cola.files('hf:nyu-mll/glue', 'train')
-    assert [file.rpartition('/')[2] for file in files] == [f'train-0000{i}-of-00002.parquet' for i in (0, 1)]
+    assert [file.rpartition('/')[2] for file in files] == [
+        f'train-0000{i}-of-00002.parquet' for i in (0, 1)
+    ]
     assert hub.asked == [f'cola/train-0000{i}-of-00002.parquet' for i in (0, 1)]
 
 
@@ -46,14 +49,25 @@ def test_a_revision_is_read_by_its_name(hub, glue):
     hub.add('nyu-mll/glue', glue, 'dataset', revision='v2')
     assert len(tasks.get('cola').read('hf:nyu-mll/glue@v2', 'train')) == 5
     assert len(tasks.get('cola').read('hf:nyu-mll/glue', 'train')) == 21
-    assert complaint('hf:nyu-mll/glue@v9').startswith('hf:nyu-mll/glue@v9: FileNotFoundError: 404 Client Error. Repo')
+    assert complaint('hf:nyu-mll/glue@v9').startswith(
+        'hf:nyu-mll/glue@v9: FileNotFoundError: 404 Client Error. Repo'
+    )
 
 
 def test_what_the_library_says_of_a_name_or_a_network_is_one_line(hub, monkeypatch):
     for name, split, cause in (
-            ('hf:nyu-mll/gleu', 'train', 'FileNotFoundError: 404 Client Error. Repository nyu-mll/gleu or'),
-            ('hf:nyu-mll/glue', 'glue_test', 'no Parquet file of cola test, such as cola/test-00000-of-00001.parquet'),
-            ('hf:a/b/c', 'train', 'must be hf:USER/NAME or hf:USER/NAME@REV')):
+        (
+            'hf:nyu-mll/gleu',
+            'train',
+            'FileNotFoundError: 404 Client Error. Repository nyu-mll/gleu or',
+        ),
+        (
+            'hf:nyu-mll/glue',
+            'glue_test',
+            'no Parquet file of cola test, such as cola/test-00000-of-00001.parquet',
+        ),
+        ('hf:a/b/c', 'train', 'must be hf:USER/NAME or hf:USER/NAME@REV'),
+    ):
         assert complaint(name, split).startswith(f'{name}: {cause}')
 
 
@@ -65,6 +79,10 @@ def test_without_a_network_the_library_is_quoted(tmp_path, monkeypatch):
 
 def test_without_the_extra_it_is_named(monkeypatch):
     real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None if name == 'huggingface_hub' else real(name))
+    monkeypatch.setattr(
+        importlib.util, 'find_spec', lambda name: None if name == 'huggingface_hub' else real(name)
+    )
     assert complaint('hf:nyu-mll/glue') == (
-        "hf:nyu-mll/glue: names on the Hugging Face Hub need the extra hub: pip install 'gpt1_jax[hub]'")
+        'hf:nyu-mll/glue: names on the Hugging Face Hub need the extra hub: pip install '
+        "'gpt1_jax[hub]'"
+    )

@@ -1,4 +1,6 @@
-"""Section 3.3: the input layouts, as literal ids; the rows of a split, the same for all seeds and read once."""
+"""Section 3.3: the input layouts, as literal ids; the rows of a split, the same for all seeds and
+read once."""
+
 import pytest
 
 from gpt1_jax.data import bpe_training, encode, inputs, splits
@@ -9,7 +11,10 @@ from refusal import refusal
 
 class Digits:
     """A tokenizer of digits: '12' -> [1, 2]. Specials follow its ten rows."""
-    start_id, delimiter_id, extract_id = 10, 11, 12
+
+    start_id = 10
+    delimiter_id = 11
+    extract_id = 12
 
     def __init__(self):
         self.asked = []
@@ -30,24 +35,37 @@ def ids(example, head, n_ctx=512, **fields):
     return inputs.encode(example, task_of(head, **fields), DIGITS, n_ctx).sequences
 
 
-@pytest.mark.parametrize('head, texts, choices, segments, expected', [
-    ('classify', ('567',), (), (), [[10, 5, 6, 7, 12]]),
-    ('classify', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12]]),
-    ('similarity', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12], [10, 7, 11, 5, 6, 12]]),
-    ('similarity', ('56', ''), (), (), [[10, 5, 6, 11, 12], [10, 11, 5, 6, 12]]),  # QQP has an empty question
-    ('choice', ('56',), ('7', '89'), (), [[10, 5, 6, 11, 7, 12], [10, 5, 6, 11, 8, 9, 12]]),
-    ('classify', ('5', '6', '7'), (), (2, 1), [[10, 5, 6, 11, 7, 12]]),  # texts of a segment are concatenated
-    ('classify', ('5', '6', '7'), (), (), [[10, 5, 11, 6, 11, 7, 12]])])
+@pytest.mark.parametrize(
+    'head, texts, choices, segments, expected',
+    [
+        ('classify', ('567',), (), (), [[10, 5, 6, 7, 12]]),
+        ('classify', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12]]),
+        ('similarity', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12], [10, 7, 11, 5, 6, 12]]),
+        # QQP has an empty question
+        ('similarity', ('56', ''), (), (), [[10, 5, 6, 11, 12], [10, 11, 5, 6, 12]]),
+        ('choice', ('56',), ('7', '89'), (), [[10, 5, 6, 11, 7, 12], [10, 5, 6, 11, 8, 9, 12]]),
+        # Texts of a segment are concatenated
+        ('classify', ('5', '6', '7'), (), (2, 1), [[10, 5, 6, 11, 7, 12]]),
+        ('classify', ('5', '6', '7'), (), (), [[10, 5, 11, 6, 11, 7, 12]]),
+    ],
+)
 def test_texts_are_laid_out_as_in_figure_1(head, texts, choices, segments, expected):
     assert ids(Example('0', texts, choices), head, segments=segments) == expected
 
 
-@pytest.mark.parametrize('texts, n_ctx, expected', [
-    (('1' * 300 + '2' * 300,), 512, [10] + [1] * 300 + [2] * 210 + [12]),
-    (('1' * 9, '2' * 9, '3' * 3), 21, [10, 1, 1, 1, 1, 1, 11, 2, 2, 2, 2, 2, 11, 3, 3, 3, 12])])
+@pytest.mark.parametrize(
+    'texts, n_ctx, expected',
+    [
+        (('1' * 300 + '2' * 300,), 512, [10] + [1] * 300 + [2] * 210 + [12]),
+        (('1' * 9, '2' * 9, '3' * 3), 21, [10, 1, 1, 1, 1, 1, 11, 2, 2, 2, 2, 2, 11, 3, 3, 3, 12]),
+    ],
+)
 def test_n_texts_keep_their_first_nth_of_the_context_each(texts, n_ctx, expected):
     assert ids(Example('0', texts), 'classify', n_ctx) == [expected]
-    cut = [inputs.encode(Example('0', ('1' * n,)), task_of('classify'), DIGITS, 16).truncated for n in (14, 15)]
+    cut = [
+        inputs.encode(Example('0', ('1' * n,)), task_of('classify'), DIGITS, 16).truncated
+        for n in (14, 15)
+    ]
     assert cut == [False, True]
 
 
@@ -55,20 +73,27 @@ def test_race_cuts_the_document_alone_and_alike_for_all_answers():
     row = Example('0', ('123456789', '77'), ('8', '888'))
     # 14 - 3 specials - 2 of the question - 3 of the longest answer leave 6.
     assert ids(row, 'choice', 14, segments=(2,), cut=0) == [
-        [10, 1, 2, 3, 4, 5, 6, 7, 7, 11, 8, 12], [10, 1, 2, 3, 4, 5, 6, 7, 7, 11, 8, 8, 8, 12]]
+        [10, 1, 2, 3, 4, 5, 6, 7, 7, 11, 8, 12],
+        [10, 1, 2, 3, 4, 5, 6, 7, 7, 11, 8, 8, 8, 12],
+    ]
 
 
 def test_a_question_too_long_for_the_context_names_the_row():
-    task, skipped = task_of('choice', segments=(2,), cut=0), []
+    task = task_of('choice', segments=(2,), cut=0)
+    skipped = []
     rows = [Example('q', ('1', '7' * 11), ('8', '8'), 0), Example('r', ('1', '7'), ('8', '8'), 0)]
     message = refusal(inputs.encode_all, rows, task, DIGITS, 15)
-    assert message.startswith('t: row q: 12 tokens that are never cut, and 3 more, leave no room in a context')
+    assert message.startswith(
+        't: row q: 12 tokens that are never cut, and 3 more, leave no room in a context'
+    )
     assert [row.id for row in inputs.encode_all(rows, task, DIGITS, 15, skipped.append)] == ['r']
     assert skipped == [message]
 
 
-@pytest.mark.parametrize('score, expected', [
-    (3.8, [0, 0, 0, 0.2, 0.8, 0]), (5.0, [0, 0, 0, 0, 0, 1]), (0.25, [0.75, 0.25, 0, 0, 0, 0])])
+@pytest.mark.parametrize(
+    'score, expected',
+    [(3.8, [0, 0, 0, 0.2, 0.8, 0]), (5.0, [0, 0, 0, 0, 0, 1]), (0.25, [0.75, 0.25, 0, 0, 0, 0])],
+)
 def test_a_score_splits_its_mass_between_the_whole_numbers_around_it(score, expected):
     task = Task('s', 'similarity', tuple('012345'), ('pearson',), (), None, None, score=(0, 5))
     assert inputs.target(Example('0', ('1', '2'), label=score), task) == pytest.approx(expected)
@@ -76,20 +101,32 @@ def test_a_score_splits_its_mass_between_the_whole_numbers_around_it(score, expe
 
 def test_targets_of_labels_choices_and_squared_scores():
     assert inputs.target(Example('0', ('1',), label=1), task_of('classify')) == [0, 1]
-    assert inputs.target(Example('0', ('1',), ('2', '3', '4'), label=2), task_of('choice')) == [0, 0, 1]
-    squared = Task('s', 'classify', ('score',), ('pearson',), (), None, None, score=(1, 7), squared=True)
+    assert inputs.target(Example('0', ('1',), ('2', '3', '4'), label=2), task_of('choice')) == [
+        0,
+        0,
+        1,
+    ]
+    squared = Task(
+        's', 'classify', ('score',), ('pearson',), (), None, None, score=(1, 7), squared=True
+    )
     assert inputs.target(Example('0', ('1',), label=5.5), squared) == [0.75]
     assert inputs.target(Example('0', ('1',)), squared) is None
 
 
-@pytest.mark.parametrize('examples, message', [
-    ([Example('x7', ('1',), label=2)], 't: row x7: label 2 is out of range 0..1'), ([], 't: no examples')])
+@pytest.mark.parametrize(
+    'examples, message',
+    [
+        ([Example('x7', ('1',), label=2)], 't: row x7: label 2 is out of range 0..1'),
+        ([], 't: no examples'),
+    ],
+)
 def test_a_label_out_of_range_and_no_examples_are_errors(examples, message):
     assert refusal(inputs.encode_all, examples, task_of('classify'), DIGITS, 16).startswith(message)
 
 
 def test_a_text_that_many_rows_share_is_tokenised_once():
-    task, tokenizer = task_of('choice', segments=(2,), cut=0), Digits()
+    task = task_of('choice', segments=(2,), cut=0)
+    tokenizer = Digits()
     examples = [Example(str(i), ('1' * 20, f'{i}'), ('5', '66'), 0) for i in range(4)]
     found = inputs.encode_all(examples, task, tokenizer, 16)
     assert found == [inputs.encode(example, task, DIGITS, 16) for example in examples]
@@ -109,11 +146,14 @@ def test_many_texts_are_tokenized_by_several_processes_to_the_same_rows(monkeypa
 
 # Splits
 
+
 def reading(asked, *examples, **fields):
     """A task of these examples; `asked` gets the splits that are read."""
+
     def read(directory, split, on_bad):
         asked.append(split)
         return list(examples)
+
     return Task('t', 'classify', ('a', 'b'), ('accuracy',), ('train', 'dev'), read, None, **fields)
 
 
@@ -141,4 +181,7 @@ def test_a_missing_label_or_split_is_named_and_a_split_without_labels_needs_none
     task = reading([], Example('x7', ('1',)), unlabelled=('test',))
     assert refusal(load, task, 'dev') == 't: row x7 has no label'
     assert load(task, 'test')[0].target is None
-    assert refusal(splits.check_split, task, 'tets') == "t has no split 'tets' (there are train, dev, test)"
+    assert (
+        refusal(splits.check_split, task, 'tets')
+        == "t has no split 'tets' (there are train, dev, test)"
+    )

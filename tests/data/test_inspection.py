@@ -1,4 +1,5 @@
 """What a user is shown before training, line by line."""
+
 import types
 
 import pytest
@@ -8,12 +9,18 @@ from gpt1_jax.data.tasks.example import Example, Task
 
 # A word a token: letters count from 1 ('c' is 3), specials are 30, 31, 32.
 LETTERS = types.SimpleNamespace(
-    encode=lambda text: [ord(c) - 96 for c in text.replace(' ', '')], start_id=30, delimiter_id=31, extract_id=32,
-    piece=lambda i: f'{chr(96 + i)} ')
+    encode=lambda text: [ord(c) - 96 for c in text.replace(' ', '')],
+    start_id=30,
+    delimiter_id=31,
+    extract_id=32,
+    piece=lambda i: f'{chr(96 + i)} ',
+)
 
 
 def shown(task, examples, n_ctx=64):
-    return inspection.lines(task, examples, inputs.encode_all(examples, task, LETTERS, n_ctx), LETTERS, n_ctx)
+    return inspection.lines(
+        task, examples, inputs.encode_all(examples, task, LETTERS, n_ctx), LETTERS, n_ctx
+    )
 
 
 def task(head='classify', labels=('no', 'yes'), **details):
@@ -29,7 +36,9 @@ def test_labels_and_texts_have_no_control_characters():
 
 
 def test_a_row_is_shown_as_pieces_ids_and_pooled_position():
-    assert '\n'.join(shown(task(segments=(2, 1)), [Example('7', ('a b', 'c', 'd'), (), 1)])) == '''\
+    assert (
+        '\n'.join(shown(task(segments=(2, 1)), [Example('7', ('a b', 'c', 'd'), (), 1)]))
+        == """\
 mine: 1 of 1 rows as the model reads them
 
 row 7
@@ -46,46 +55,91 @@ rows          1
 labels        no   0    0.0%
               yes  1  100.0%
 tokens a row  median 7, 95% at most 7, longest 7; the context is 64
-cut           0 rows, 0.0%'''
+cut           0 rows, 0.0%"""
+    )
 
 
 def test_each_choice_and_both_orders_are_shown_and_choices_counted():
-    lines = shown(task('choice', ('A', 'B', 'C'), segments=(1,)), [
-        Example('x', ('q',), ('a', 'bcd'), 1), Example('y', ('q',), ('a', 'b', 'c'), 0)])
+    lines = shown(
+        task('choice', ('A', 'B', 'C'), segments=(1,)),
+        [Example('x', ('q',), ('a', 'bcd'), 1), Example('y', ('q',), ('a', 'b', 'c'), 0)],
+    )
     assert lines[9:13] == [
         '  choice A: 5 tokens, pooled at position 4, 2 of padding',
         '    <start>:30 q:17 <delimiter>:31 a:1 <extract>:32',
         '  choice B, the right one: 7 tokens, pooled at position 6',
-        '    <start>:30 q:17 <delimiter>:31 b:2 c:3 d:4 <extract>:32']
+        '    <start>:30 q:17 <delimiter>:31 b:2 c:3 d:4 <extract>:32',
+    ]
     assert 'choices a row  2  1   50.0%' in lines
     lines = shown(task('similarity'), [Example('0', ('a', 'b'), (), 0)])
-    assert [lines[9], lines[11]] == ['    <start>:30 a:1 <delimiter>:31 b:2 <extract>:32',
-                                     '    <start>:30 b:2 <delimiter>:31 a:1 <extract>:32']
+    assert [lines[9], lines[11]] == [
+        '    <start>:30 a:1 <delimiter>:31 b:2 <extract>:32',
+        '    <start>:30 b:2 <delimiter>:31 a:1 <extract>:32',
+    ]
 
 
 def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_a_screen():
-    lines = shown(task(cut=0), [Example('0', ('a' * 200, 'b'), (), 0), Example('1', ('a', 'b'), (), 0)], n_ctx=128)
+    lines = shown(
+        task(cut=0),
+        [Example('0', ('a' * 200, 'b'), (), 0), Example('1', ('a', 'b'), (), 0)],
+        n_ctx=128,
+    )
     assert '  cut     yes' in lines and lines[-1] == 'cut           1 rows, 50.0%'
     assert ' '.join(lines[9:11]).split() == [
-        '<start>:30', *['a:1'] * 8, '[108', 'more]', *['a:1'] * 8, '<delimiter>:31', 'b:2', '<extract>:32']
+        '<start>:30',
+        *['a:1'] * 8,
+        '[108',
+        'more]',
+        *['a:1'] * 8,
+        '<delimiter>:31',
+        'b:2',
+        '<extract>:32',
+    ]
     assert max(map(len, lines)) <= inspection.WIDTH
 
 
-@pytest.mark.parametrize('details, values, expected', [
-    (dict(labels=('1', '2', '3'), score=(1, 3)), [1, 1.25, 2.5, 2.4], [
-        '  target  1=1 2=0 3=0', 'score         smallest 1, mean 1.788, largest 2.5', '              1  2   50.0%',
-        '              2  1   25.0%', '              3  1   25.0%']),
-    (dict(labels=('y',), score=(-1.5, 3.5), squared=True), [3.5], [
-        '  target  1 (-1.5 to 3.5 as 0 to 1)', '              -1.5 to -1  0    0.0%',
-        '              3 to 3.5    1  100.0%']),
-    (dict(), [None, None], ['  label   none', '  target  none', 'without label  2'])])
-def test_scores_are_counted_by_whole_numbers_or_in_ten_parts_and_missing_labels_are_said(details, values, expected):
-    lines = shown(task(**details), [Example(str(i), ('a',), (), value) for i, value in enumerate(values)])
+@pytest.mark.parametrize(
+    'details, values, expected',
+    [
+        (
+            dict(labels=('1', '2', '3'), score=(1, 3)),
+            [1, 1.25, 2.5, 2.4],
+            [
+                '  target  1=1 2=0 3=0',
+                'score         smallest 1, mean 1.788, largest 2.5',
+                '              1  2   50.0%',
+                '              2  1   25.0%',
+                '              3  1   25.0%',
+            ],
+        ),
+        (
+            dict(labels=('y',), score=(-1.5, 3.5), squared=True),
+            [3.5],
+            [
+                '  target  1 (-1.5 to 3.5 as 0 to 1)',
+                '              -1.5 to -1  0    0.0%',
+                '              3 to 3.5    1  100.0%',
+            ],
+        ),
+        (dict(), [None, None], ['  label   none', '  target  none', 'without label  2']),
+    ],
+)
+def test_scores_are_counted_by_whole_numbers_or_in_ten_parts_and_missing_labels_are_said(
+    details, values, expected
+):
+    lines = shown(
+        task(**details), [Example(str(i), ('a',), (), value) for i, value in enumerate(values)]
+    )
     assert set(expected) <= set(lines)
 
 
 def test_a_long_text_is_shown_up_to_the_edge_also_where_it_has_no_spaces():
-    lines = [line for line in shown(task(segments=(2,)), [Example('7', ('a ' * 99, 'x' * 150), (), 1)], 512)
-             if line.startswith('  text')]
-    assert {len(line) for line in lines} == {inspection.WIDTH} and all(line.endswith(' …') for line in lines)
+    lines = [
+        line
+        for line in shown(task(segments=(2,)), [Example('7', ('a ' * 99, 'x' * 150), (), 1)], 512)
+        if line.startswith('  text')
+    ]
+    assert {len(line) for line in lines} == {inspection.WIDTH} and all(
+        line.endswith(' …') for line in lines
+    )
     assert lines[1].startswith('  text 2  xxx')

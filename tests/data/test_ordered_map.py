@@ -1,4 +1,5 @@
 """Processes that work through a list in order."""
+
 import os
 import pathlib
 import signal
@@ -11,7 +12,8 @@ import pytest
 from gpt1_jax.data import encode
 from gpt1_jax.errors import UserError
 
-HERE = pathlib.Path(__file__).parent  # a worker imports this file with the package alone on its path
+# A worker imports this file with the package alone on its path
+HERE = pathlib.Path(__file__).parent
 ENVIRONMENT = {**os.environ, 'PYTHONPATH': f'{HERE.parents[1]}:{HERE}'}
 
 
@@ -30,15 +32,22 @@ def die(_):
 
 def test_a_worker_imports_neither_jax_nor_the_running_script():
     import jax  # noqa: F401  this process has it
-    assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [([], None)] * 2
+
+    assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [
+        ([], None)
+    ] * 2
 
 
 def test_a_worker_never_sees_an_interrupt_and_this_process_does():
-    assert [found for _, found in encode.ordered_map(is_blocked, range(2), 2)] == [True] * 2 and not is_blocked(None)
+    assert [found for _, found in encode.ordered_map(is_blocked, range(2), 2)] == [
+        True
+    ] * 2 and not is_blocked(None)
 
 
 def test_a_killed_worker_is_one_line():
-    with pytest.raises(UserError, match='one of 2 processes was killed, perhaps for want of memory: run again'):
+    with pytest.raises(
+        UserError, match='one of 2 processes was killed, perhaps for want of memory: run again'
+    ):
         list(encode.ordered_map(die, range(2), 2))
 
 
@@ -53,23 +62,34 @@ def test_results_come_in_order_and_little_is_read_ahead():
 
 def test_a_script_without_a_main_guard_runs_once(tmp_path):
     script = tmp_path / 'script.py'
-    script.write_text('from gpt1_jax.data import encode\n'
-                      'print("begin")\n'
-                      'print([n for _, n in encode.ordered_map(len, ["a", "bb"], 2)])\n')
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+    script.write_text(
+        'from gpt1_jax.data import encode\n'
+        'print("begin")\n'
+        'print([n for _, n in encode.ordered_map(len, ["a", "bb"], 2)])\n'
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=60, env=ENVIRONMENT
+    )
     assert (done.stdout, done.stderr) == ('begin\n[1, 2]\n', '')
 
 
 def test_workers_end_when_the_parent_is_killed():
-    code = ('import test_ordered_map; from gpt1_jax.data import encode\n'
-            'for _, pid in encode.ordered_map(test_ordered_map.pid_then_sleep, range(9), 2):\n'
-            '    print(pid, flush=True)')
-    parent = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    code = (
+        'import test_ordered_map; from gpt1_jax.data import encode\n'
+        'for _, pid in encode.ordered_map(test_ordered_map.pid_then_sleep, range(9), 2):\n'
+        '    print(pid, flush=True)'
+    )
+    parent = subprocess.Popen(
+        [sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
     worker = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
     for _ in range(100):
-        if not pathlib.Path(f'/proc/{worker}').exists() or 'Z' in pathlib.Path(f'/proc/{worker}/stat').read_text():
+        if (
+            not pathlib.Path(f'/proc/{worker}').exists()
+            or 'Z' in pathlib.Path(f'/proc/{worker}/stat').read_text()
+        ):
             return
         time.sleep(0.1)
     pytest.fail(f'worker {worker} outlived its parent')

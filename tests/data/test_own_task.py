@@ -1,4 +1,6 @@
-"""A Task in a file of the user's, config.task = FILE:NAME: COPA and DREAM, to copy, and what is said of mistakes."""
+"""A Task in a file of the user's, config.task = FILE:NAME: COPA and DREAM, to copy, and what is
+said of mistakes."""
+
 import dataclasses
 import functools
 import json
@@ -17,29 +19,65 @@ from tiny import ROOT, finetune_config, load_config
 
 IDEAS = f'{ROOT}/experiments/ideas'
 # The first two rows of COPA's train.jsonl in SuperGLUE.
-COPA = [{'premise': 'My body cast a shadow over the grass.', 'choice1': 'The sun was rising.',
-         'choice2': 'The grass was cut.', 'question': 'cause', 'label': 0, 'idx': 0},
-        {'premise': 'The physician misdiagnosed the patient.',
-         'choice1': 'The patient filed a malpractice lawsuit against the physician.',
-         'choice2': 'The patient disclosed confidential information to the physician.', 'question': 'effect',
-         'label': 0, 'idx': 1}]
-COPA_EXAMPLES = [Example(str(i), (f'{row["premise"]} {word}',), (row['choice1'], row['choice2']), 0)
-                 for i, (row, word) in enumerate(zip(COPA, ('because', 'so')))]
-DREAM = [[['W: Late again?', 'M: The bus.'],
-          [{'question': 'Who is late?', 'choice': ['The man.', 'The woman.', 'The bus.'], 'answer': 'The man.'},
-           {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'}], '4-199'],
-         [['M: Hi.'], [{'question': 'Who?', 'choice': ['A.', 'B.', 'C.'], 'answer': 'C.'}], '4-200']]
+COPA = [
+    {
+        'premise': 'My body cast a shadow over the grass.',
+        'choice1': 'The sun was rising.',
+        'choice2': 'The grass was cut.',
+        'question': 'cause',
+        'label': 0,
+        'idx': 0,
+    },
+    {
+        'premise': 'The physician misdiagnosed the patient.',
+        'choice1': 'The patient filed a malpractice lawsuit against the physician.',
+        'choice2': 'The patient disclosed confidential information to the physician.',
+        'question': 'effect',
+        'label': 0,
+        'idx': 1,
+    },
+]
+COPA_EXAMPLES = [
+    Example(str(i), (f'{row["premise"]} {word}',), (row['choice1'], row['choice2']), 0)
+    for i, (row, word) in enumerate(zip(COPA, ('because', 'so')))
+]
+DREAM = [
+    [
+        ['W: Late again?', 'M: The bus.'],
+        [
+            {
+                'question': 'Who is late?',
+                'choice': ['The man.', 'The woman.', 'The bus.'],
+                'answer': 'The man.',
+            },
+            {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'},
+        ],
+        '4-199',
+    ],
+    [['M: Hi.'], [{'question': 'Who?', 'choice': ['A.', 'B.', 'C.'], 'answer': 'C.'}], '4-200'],
+]
 DREAM_EXAMPLES = [
-    Example('4-199/0', ('W: Late again?\nM: The bus.', 'Who is late?'), ('The man.', 'The woman.', 'The bus.'), 0),
-    Example('4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1),
-    Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2)]
+    Example(
+        '4-199/0',
+        ('W: Late again?\nM: The bus.', 'Who is late?'),
+        ('The man.', 'The woman.', 'The bus.'),
+        0,
+    ),
+    Example(
+        '4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1
+    ),
+    Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2),
+]
 
 
-@pytest.mark.parametrize('name, records, expected', [
-    ('copa.py:COPA', COPA, COPA_EXAMPLES), ('dream.py:DREAM', DREAM, DREAM_EXAMPLES)])
+@pytest.mark.parametrize(
+    'name, records, expected',
+    [('copa.py:COPA', COPA, COPA_EXAMPLES), ('dream.py:DREAM', DREAM, DREAM_EXAMPLES)],
+)
 @pytest.mark.parametrize('write', [lines, json.dumps, functools.partial(json.dumps, indent=1)])
-def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(trusted_code, tmp_path, name, records, expected,
-                                                                      write):
+def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(
+    trusted_code, tmp_path, name, records, expected, write
+):
     task = tasks.get(f'{IDEAS}/{name}')
     path = tmp_path / ('train.jsonl' if name.startswith('copa') else 'train.json')
     path.write_text(write(records))
@@ -56,25 +94,44 @@ def test_rows_to_predict_need_no_label(trusted_code, tmp_path):
 
 
 def reviews(make, **options):
-    return from_records('reviews', 'classify', ('bad', 'good'), {'train': 'train.csv', 'dev': 'dev.tsv'}, make,
-                        **options)
+    return from_records(
+        'reviews',
+        'classify',
+        ('bad', 'good'),
+        {'train': 'train.csv', 'dev': 'dev.tsv'},
+        make,
+        **options,
+    )
 
 
 def test_tables_are_records_of_their_columns(tmp_path):
     task = reviews(lambda row: Example('', (row['text'],), label=int(row['good'])))
     (tmp_path / 'train.csv').write_text('text,good\n"A, b.",1\nC.,0\n')
     (tmp_path / 'dev.tsv').write_text('good\ttext\n1\t"D."\n')
-    assert task.read(tmp_path, 'train') == [Example('0', ('A, b.',), label=1), Example('1', ('C.',), label=0)]
+    assert task.read(tmp_path, 'train') == [
+        Example('0', ('A, b.',), label=1),
+        Example('1', ('C.',), label=0),
+    ]
     assert task.read(tmp_path, 'dev') == [Example('0', ('"D."',), label=1)]
 
 
-@pytest.mark.parametrize('make, cause', [
-    (lambda row: Example('', (row['txt'],), label=1), "row 2: .*test_own_task.py: line .*KeyError: 'txt'"),
-    (lambda row: Example('', (row['text'],), label=2), 'row 2: label is 2, must be an index below 2'),
-    (lambda row: Example('', (row['text'],)), 'row 2: label is None'),
-    (lambda row: Example('', ('a', 'b'), label=1), 'row 2: 2 texts, expected 1'),
-    (lambda row: Example('', (' ',), label=1), 'row 2: texts and choices are'),
-    (lambda row: [row['text']], "row 2: <lambda> returns 'A.', must return an Example")])
+@pytest.mark.parametrize(
+    'make, cause',
+    [
+        (
+            lambda row: Example('', (row['txt'],), label=1),
+            "row 2: .*test_own_task.py: line .*KeyError: 'txt'",
+        ),
+        (
+            lambda row: Example('', (row['text'],), label=2),
+            'row 2: label is 2, must be an index below 2',
+        ),
+        (lambda row: Example('', (row['text'],)), 'row 2: label is None'),
+        (lambda row: Example('', ('a', 'b'), label=1), 'row 2: 2 texts, expected 1'),
+        (lambda row: Example('', (' ',), label=1), 'row 2: texts and choices are'),
+        (lambda row: [row['text']], "row 2: <lambda> returns 'A.', must return an Example"),
+    ],
+)
 def test_a_bad_row_names_file_row_and_the_line_of_the_user_s_function(tmp_path, make, cause):
     (tmp_path / 'train.csv').write_text('text,good\nA.,1\n')
     with pytest.raises(UserError, match=f'^{tmp_path}/train.csv: {cause}'):
@@ -82,11 +139,20 @@ def test_a_bad_row_names_file_row_and_the_line_of_the_user_s_function(tmp_path, 
 
 
 def test_a_score_is_checked(tmp_path):
-    task = from_records('score', 'classify', ('score',), {'train': 'a.jsonl'},
-                        lambda row: Example('', (row['t'],), label=row['s']), ('pearson',), score=(0.0, 1.0),
-                        squared=True)
+    task = from_records(
+        'score',
+        'classify',
+        ('score',),
+        {'train': 'a.jsonl'},
+        lambda row: Example('', (row['t'],), label=row['s']),
+        ('pearson',),
+        score=(0.0, 1.0),
+        squared=True,
+    )
     (tmp_path / 'a.jsonl').write_text(lines([{'t': 'A', 's': 0.5}, {'t': 'A', 's': 1.5}]))
-    assert 'a.jsonl: row 2: label is 1.5, must be a number from 0.0 to 1.0' in refusal(task.read, tmp_path, 'train')
+    assert 'a.jsonl: row 2: label is 1.5, must be a number from 0.0 to 1.0' in refusal(
+        task.read, tmp_path, 'train'
+    )
 
 
 def test_what_is_no_task_is_named(trusted_code, tmp_path):
@@ -94,12 +160,21 @@ def test_what_is_no_task_is_named(trusted_code, tmp_path):
     assert 'mine.py:TASK: is not a Task, which' in refusal(tasks.get, f'{tmp_path}/mine.py:TASK')
 
 
-def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(tmp_path, pretrained, monkeypatch):
+def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
+    tmp_path, pretrained, monkeypatch
+):
     data = tmp_path / 'copa'
     data.mkdir()
-    short = {'premise': 'The cat ran.', 'choice1': 'A dog ran.', 'choice2': 'It sat.', 'question': 'cause'}
+    short = {
+        'premise': 'The cat ran.',
+        'choice1': 'A dog ran.',
+        'choice2': 'It sat.',
+        'question': 'cause',
+    }
     for name in ('train', 'val'):
-        (data / f'{name}.jsonl').write_text(lines([short | {'idx': i, 'label': i % 2} for i in range(40)]))
+        (data / f'{name}.jsonl').write_text(
+            lines([short | {'idx': i, 'label': i % 2} for i in range(40)])
+        )
     mine = tmp_path / 'mine.py'
     mine.write_text(pathlib.Path(f'{IDEAS}/copa.py').read_text())
     name = f'{mine}:COPA'
@@ -128,6 +203,9 @@ def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(tmp_pa
         workdir.load(run.path)
     monkeypatch.setattr(user_code, '_trusted', set())
     (tmp_path / 'run' / 'config.json').write_text(
-        (tmp_path / 'run' / 'config.json').read_text().replace('"code"', '"was"'))
-    with pytest.raises(UserError, match='config.task = .*mine.py:COPA: is code, which only this run names'):
+        (tmp_path / 'run' / 'config.json').read_text().replace('"code"', '"was"')
+    )
+    with pytest.raises(
+        UserError, match='config.task = .*mine.py:COPA: is code, which only this run names'
+    ):
         predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')

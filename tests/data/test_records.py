@@ -1,4 +1,5 @@
 """Section 4.1: the rows of JSON lines and Parquet files."""
+
 import bz2
 import gzip
 import json
@@ -34,19 +35,36 @@ def write_parquet(path, columns, **how):
     pyarrow.parquet.write_table(pyarrow.table(columns), path, **how)
 
 
-@pytest.mark.parametrize('name, data', [
-    ('a.txt.zst', ZSTD), ('a.txt.lz4', LZ4), ('a.txt.bz2', bz2.compress(TEXT.encode())),
-    ('a.dev.gz', gzip.compress(TEXT.encode(), mtime=0)), ('a.train', TEXT.encode()), ('a.test', TEXT.encode())])
+@pytest.mark.parametrize(
+    'name, data',
+    [
+        ('a.txt.zst', ZSTD),
+        ('a.txt.lz4', LZ4),
+        ('a.txt.bz2', bz2.compress(TEXT.encode())),
+        ('a.dev.gz', gzip.compress(TEXT.encode(), mtime=0)),
+        ('a.train', TEXT.encode()),
+        ('a.test', TEXT.encode()),
+    ],
+)
 def test_text_is_read_whatever_it_is_compressed_with(here, name, data):
     (here / name).write_bytes(data)
     assert read(name) == read('.') == [(name, TEXT)]
 
 
-@pytest.mark.parametrize('ending, compress', [
-    ('.json', bytes), ('.jsonl', bytes), ('.json.gz', gzip.compress), ('.jsonl.bz2', bz2.compress),
-    ('.jsonl.zst', lambda data: pyarrow.compress(data, 'zstd', asbytes=True))])
+@pytest.mark.parametrize(
+    'ending, compress',
+    [
+        ('.json', bytes),
+        ('.jsonl', bytes),
+        ('.json.gz', gzip.compress),
+        ('.jsonl.bz2', bz2.compress),
+        ('.jsonl.zst', lambda data: pyarrow.compress(data, 'zstd', asbytes=True)),
+    ],
+)
 def test_json_lines_are_read_whatever_they_are_compressed_with(here, ending, compress):
-    lines = [json.dumps({'text': f'Nó {i}.'}, ensure_ascii=False).encode() + b'\n' for i in range(3)]
+    lines = [
+        json.dumps({'text': f'Nó {i}.'}, ensure_ascii=False).encode() + b'\n' for i in range(3)
+    ]
     # Two frames, one after the other, as parallel compressors write them.
     (here / f'a{ending}').write_bytes(compress(lines[0]) + compress(b''.join(lines[1:])))
     assert read(f'a{ending}') == [(f'a{ending}:{i + 1}', f'Nó {i}.') for i in range(3)]
@@ -61,37 +79,70 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / '.git' / 'HEAD.txt').touch()
     os.symlink('.git', 'linked')
     behind, others = corpus.left_out('.')
-    assert 'links are not read (1, such as linked)' in behind and '1 of 3 files left out (dataset_infos.json)' in others
+    assert (
+        'links are not read (1, such as linked)' in behind
+        and '1 of 3 files left out (dataset_infos.json)' in others
+    )
     assert len(read('.')) == 2
-    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in refusal(read, '*.json')
+    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in refusal(
+        read, '*.json'
+    )
 
 
-@pytest.mark.parametrize('kind', [
-    pyarrow.string(), pyarrow.large_string(), pyarrow.binary(), pyarrow.large_binary(),
-    pyarrow.dictionary(pyarrow.int32(), pyarrow.string())])
+@pytest.mark.parametrize(
+    'kind',
+    [
+        pyarrow.string(),
+        pyarrow.large_string(),
+        pyarrow.binary(),
+        pyarrow.large_binary(),
+        pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+    ],
+)
 def test_a_text_column_of_any_type_is_read(here, kind):
     texts = pyarrow.array([f'Nó {i % 3}.' for i in range(7)]).cast(kind)
     write_parquet('a.parquet', {'id': range(7), 'body': texts}, row_group_size=3)
     assert read('a.parquet', field='body') == [(f'a.parquet:{i}', f'Nó {i % 3}.') for i in range(7)]
     assert [row.name for row in records.parquet('a.parquet', 'body', groups=(0, 2))] == [
-        f'a.parquet:{i}' for i in (0, 1, 2, 6)]
+        f'a.parquet:{i}' for i in (0, 1, 2, 6)
+    ]
 
 
 def test_what_pyarrow_reads_at_once_is_read_row_by_row(here):
     """Several compressions, page sizes and row groups; lengths from empty to more than a batch."""
-    texts = [f'{i} ' + 'é' * (i * i * 7 % 20_000) for i in range(100)] + ['', 'x' * (records._BATCH + 1)]
-    for number, (compression, size) in enumerate([('snappy', 7), ('zstd', 1000), ('none', 64), ('gzip', 102)]):
-        write_parquet(f'{number}.parquet', {'text': texts, 'n': range(102)}, compression=compression,
-                      row_group_size=size, data_page_size=4096)
+    texts = [f'{i} ' + 'é' * (i * i * 7 % 20_000) for i in range(100)] + [
+        '',
+        'x' * (records._BATCH + 1),
+    ]
+    for number, (compression, size) in enumerate(
+        [('snappy', 7), ('zstd', 1000), ('none', 64), ('gzip', 102)]
+    ):
+        write_parquet(
+            f'{number}.parquet',
+            {'text': texts, 'n': range(102)},
+            compression=compression,
+            row_group_size=size,
+            data_page_size=4096,
+        )
         expected = pyarrow.parquet.read_table(f'{number}.parquet').column('text').to_pylist()
-        assert [row.text for row in records.parquet(f'{number}.parquet', 'text')] == expected == texts
-        assert [row.key for row in records.parquet(f'{number}.parquet', 'text', 'n')] == list(range(102))
+        assert (
+            [row.text for row in records.parquet(f'{number}.parquet', 'text')] == expected == texts
+        )
+        assert [row.key for row in records.parquet(f'{number}.parquet', 'text', 'n')] == list(
+            range(102)
+        )
 
 
 def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
     """Pages have checksums, the footer has a parser."""
     texts = [f'The cat number {i} sat.' for i in range(50)]
-    write_parquet('a.parquet', {'text': texts}, write_page_checksum=True, compression='none', use_dictionary=False)
+    write_parquet(
+        'a.parquet',
+        {'text': texts},
+        write_page_checksum=True,
+        compression='none',
+        use_dictionary=False,
+    )
     assert refused_flips(pathlib.Path('a.parquet'), lambda: read('a.parquet'), 29) > len(texts) // 2
     (here / 'a.parquet').write_bytes((here / 'a.parquet').read_bytes()[:-10])
     assert refusal(read, 'a.parquet').startswith('a.parquet: cannot be read')
@@ -100,28 +151,68 @@ def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
 CUT = ': Truncated compressed stream'
 
 
-@pytest.mark.parametrize('name, data, message', [
-    ('a.txt.zst', ZSTD[:-1], CUT), ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], ': ZSTD'),
-    ('a.txt.lz4', LZ4[:-9], CUT),
-    ('a.jsonl.zst', b'no such frame', ': ZSTD decompress failed'),
-    ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT),
-    ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT),
-    ('a.txt.gz', b'no gzip', ': zlib inflate failed'),
-    ('a.pdf', b'', ': unknown extension, must be one of these: .txt, .train, .dev, .test, .jsonl, .json,'),
-    ('a.txt', b'abc\n\xe9t\xe9', ': not UTF-8 at byte 4 (0xe9); if it is WINDOWS-1252, iconv -f WINDOWS-1252'),
-    ('a.txt', 'abc'.encode('utf-16'), ': not UTF-8 at byte 0 (0xff); if it is UTF-16, iconv -f UTF-16'),
-    ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': line 2: not UTF-8 at byte 10 (0xe9)'),
-    ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2 is not JSON (Expecting value'),
-    ('a.json', b' [{"text": "a"}, {"text": "b"}]', ": line 1 is list, must be an object with field 'text'"),
-    ('a.jsonl', b'{"texts": "a", "id": 1}\n',
-     ": line 1 has no field 'text', only 'texts', 'id', did you mean 'texts'?"),
-    ('a.jsonl', b'{"text": null}\n', ": line 1: field 'text' is NoneType, must be text"),
-    ('a.jsonl', b'\n \n', ' holds no document'),
-    ('a.parquet', {'texts': ['a'], 'id': [1]}, " has no field 'text', only 'texts', 'id', did you mean 'texts'?"),
-    ('a.parquet', {'text': ['a', 'b', None]}, ": row 2: field 'text' is NoneType, must be text"),
-    ('a.parquet', {'text': [['a']]}, ": column 'text' is 'list<element: string>', must be text"),
-    ('a.parquet', {'text': [b'abc', b'a\xe9b']}, ': row 1: not UTF-8 at byte 1 (0xe9)'),
-    ('a.parquet', pyarrow.table([['a'], ['b']], ['text', 'text']), ": 2 columns are called 'text'")])
+@pytest.mark.parametrize(
+    'name, data, message',
+    [
+        ('a.txt.zst', ZSTD[:-1], CUT),
+        ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], ': ZSTD'),
+        ('a.txt.lz4', LZ4[:-9], CUT),
+        ('a.jsonl.zst', b'no such frame', ': ZSTD decompress failed'),
+        ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT),
+        ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT),
+        ('a.txt.gz', b'no gzip', ': zlib inflate failed'),
+        (
+            'a.pdf',
+            b'',
+            ': unknown extension, must be one of these: .txt, .train, .dev, .test, .jsonl, .json,',
+        ),
+        (
+            'a.txt',
+            b'abc\n\xe9t\xe9',
+            ': not UTF-8 at byte 4 (0xe9); if it is WINDOWS-1252, iconv -f WINDOWS-1252',
+        ),
+        (
+            'a.txt',
+            'abc'.encode('utf-16'),
+            ': not UTF-8 at byte 0 (0xff); if it is UTF-16, iconv -f UTF-16',
+        ),
+        ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': line 2: not UTF-8 at byte 10 (0xe9)'),
+        ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2 is not JSON (Expecting value'),
+        (
+            'a.json',
+            b' [{"text": "a"}, {"text": "b"}]',
+            ": line 1 is list, must be an object with field 'text'",
+        ),
+        (
+            'a.jsonl',
+            b'{"texts": "a", "id": 1}\n',
+            ": line 1 has no field 'text', only 'texts', 'id', did you mean 'texts'?",
+        ),
+        ('a.jsonl', b'{"text": null}\n', ": line 1: field 'text' is NoneType, must be text"),
+        ('a.jsonl', b'\n \n', ' holds no document'),
+        (
+            'a.parquet',
+            {'texts': ['a'], 'id': [1]},
+            " has no field 'text', only 'texts', 'id', did you mean 'texts'?",
+        ),
+        (
+            'a.parquet',
+            {'text': ['a', 'b', None]},
+            ": row 2: field 'text' is NoneType, must be text",
+        ),
+        (
+            'a.parquet',
+            {'text': [['a']]},
+            ": column 'text' is 'list<element: string>', must be text",
+        ),
+        ('a.parquet', {'text': [b'abc', b'a\xe9b']}, ': row 1: not UTF-8 at byte 1 (0xe9)'),
+        (
+            'a.parquet',
+            pyarrow.table([['a'], ['b']], ['text', 'text']),
+            ": 2 columns are called 'text'",
+        ),
+    ],
+)
 def test_what_cannot_be_read_is_named(here, name, data, message):
     if isinstance(data, bytes):
         (here / name).write_bytes(data)
@@ -136,11 +227,14 @@ def test_a_record_too_long_for_memory_is_named(here, monkeypatch):
     assert [len(text) for _, text in read(['a.jsonl', 'a.parquet'])] == [2, 99, 2, 99]
     monkeypatch.setattr(records, 'LONGEST', 90)
     for name, where in (('a.jsonl', 'line 2'), ('a.parquet', 'row 1')):
-        assert f'{name}: {where} is longer than 128 MiB, too long for one document or row' in refusal(read, name)
+        assert (
+            f'{name}: {where} is longer than 128 MiB, too long for one document or row'
+            in refusal(read, name)
+        )
 
 
 # Not getrusage's ru_maxrss: a program inherits that of the process that started it.
-MEMORY = '''
+MEMORY = """
 import re, sys
 from gpt1_jax.data import corpus, document, encode
 from gpt1_jax.errors import UserError
@@ -157,7 +251,7 @@ try:
 except UserError as error:
     print(0, peak() - before)
     print(error, file=sys.stderr)
-'''
+"""
 LINE = 'the cat sat on the mat and, well, it sat. '
 ODD_LINE = 'the cat sat on the mat and, well — it sat. '  # not split without spaCy
 
@@ -170,12 +264,16 @@ def memory(path, count):
 
 def of(name, *parts):
     """Writes a file of (text, how often)."""
-    return lambda directory: (directory / name).write_text(''.join(text * times for text, times in parts))
+    return lambda directory: (directory / name).write_text(
+        ''.join(text * times for text, times in parts)
+    )
 
 
 def parquet(directory):
     texts = [f'{i} ' + LINE * 40 for i in range(120_000)]
-    write_parquet(directory / 'a.parquet', {'text': texts}, row_group_size=10 ** 6, compression='snappy')
+    write_parquet(
+        directory / 'a.parquet', {'text': texts}, row_group_size=10**6, compression='snappy'
+    )
 
 
 JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
@@ -183,17 +281,40 @@ JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
 
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
-@pytest.mark.parametrize('write, count, expected, most, message', [
-    (of('a.txt', (LINE, 2_850_000)), 'characters', 2_850_000 * len(LINE), 270, ''),  # 120 MB: in memory twice
-    (of('a.txt', (LINE + '\n', 4_800_000)), 'characters', 4_800_000 * (len(LINE) + 1), 160, ''),  # 200 MB in pieces
-    (of('a.txt', (LINE, 4_800_000)), 'characters', 0, 300, 'a.txt: line 1 is longer than 128 MiB'),
-    (of('a.txt', (ODD_LINE, 150_000)), 'words', 13 * 150_000, 50, ''),  # 7 MB; tokenized as a whole: 200 MiB
-    (of('a.jsonl', *JSON_LINE, *JSON_LINE), 'characters', 5_700_000 * len(LINE), 270, ''),
-    (of('a.jsonl', ('{"text": "', 1), (LINE, 4_800_000), ('"}\n', 1)), 'characters', 0, 300,
-     'a.jsonl: line 1 is longer than 128 MiB'),
-    (of('a.json', ('[{"text": ""}', 1), (', {"text": "the cat sat"}', 8_000_000), (']', 1)), 'characters', 0, 300,
-     'line 1 is list'),
-    (parquet, 'characters', 202_328_890, 100, '')])
+@pytest.mark.parametrize(
+    'write, count, expected, most, message',
+    [
+        # 120 MB: in memory twice
+        (of('a.txt', (LINE, 2_850_000)), 'characters', 2_850_000 * len(LINE), 270, ''),
+        # 200 MB in pieces
+        (of('a.txt', (LINE + '\n', 4_800_000)), 'characters', 4_800_000 * (len(LINE) + 1), 160, ''),
+        (
+            of('a.txt', (LINE, 4_800_000)),
+            'characters',
+            0,
+            300,
+            'a.txt: line 1 is longer than 128 MiB',
+        ),
+        # 7 MB; tokenized as a whole: 200 MiB
+        (of('a.txt', (ODD_LINE, 150_000)), 'words', 13 * 150_000, 50, ''),
+        (of('a.jsonl', *JSON_LINE, *JSON_LINE), 'characters', 5_700_000 * len(LINE), 270, ''),
+        (
+            of('a.jsonl', ('{"text": "', 1), (LINE, 4_800_000), ('"}\n', 1)),
+            'characters',
+            0,
+            300,
+            'a.jsonl: line 1 is longer than 128 MiB',
+        ),
+        (
+            of('a.json', ('[{"text": ""}', 1), (', {"text": "the cat sat"}', 8_000_000), (']', 1)),
+            'characters',
+            0,
+            300,
+            'line 1 is list',
+        ),
+        (parquet, 'characters', 202_328_890, 100, ''),
+    ],
+)
 def test_memory_is_bounded(tmp_path, write, count, expected, most, message):
     write(tmp_path)
     found, mib, said = memory(next(tmp_path.iterdir()), count)

@@ -1,4 +1,6 @@
-"""Every labelled set gives the same Examples from its official files, from TFDS and from the Hub's Parquet files."""
+"""Every labelled set gives the same Examples from its official files, from TFDS and from the Hub's
+Parquet files."""
+
 import dataclasses
 
 import pytest
@@ -16,7 +18,9 @@ def test_every_set_is_the_same_from_every_source(tmp_path, monkeypatch, capsys, 
     if source == 'tfds':
         pytest.importorskip('tensorflow_datasets')
         from tensorflow_datasets.core.features.feature import TensorInfo
-        monkeypatch.setattr(TensorInfo, 'dtype', property(lambda self: self.np_dtype))  # to write RACE's lists of lists
+
+        # To write RACE's lists of lists
+        monkeypatch.setattr(TensorInfo, 'dtype', property(lambda self: self.np_dtype))
     directory = sets.write(name, source, tmp_path / 'set')
     task = tasks.get(name)
     for split, expected in sets.expected(name).items():
@@ -25,8 +29,12 @@ def test_every_set_is_the_same_from_every_source(tmp_path, monkeypatch, capsys, 
                 task.read(directory, split)
             continue
         if (name, source, split) == ('mrpc', 'parquet', 'test'):
-            expected = [dataclasses.replace(e, label=sets.label_of(name, pair)[1]) for e, pair in zip(
-                sets.expected(name)['glue_test'], sets.rows_of(name)['glue_test'])]
+            expected = [
+                dataclasses.replace(e, label=sets.label_of(name, pair)[1])
+                for e, pair in zip(
+                    sets.expected(name)['glue_test'], sets.rows_of(name)['glue_test']
+                )
+            ]
         found = task.read(directory, split)
         if (name, source) in sets.UNORDERED:
             key = lambda example: (example.texts, example.choices, example.label)  # noqa: E731
@@ -42,19 +50,34 @@ def test_every_set_is_the_same_from_every_source(tmp_path, monkeypatch, capsys, 
 
 # The Hub's Parquet files: their layouts
 
+
 def equal(name, directory, root, split, least=19):
-    """The same examples of both, whether the directory says that it is Parquet or merely holds such files."""
+    """The same examples of both, whether the directory says that it is Parquet or merely holds such
+    files."""
     task = tasks.get(name)
     expected = task.read(directory, split)
-    assert task.read(f'parquet:{root}', split) == task.read(root, split) == expected and len(expected) >= least
+    assert (
+        task.read(f'parquet:{root}', split) == task.read(root, split) == expected
+        and len(expected) >= least
+    )
     assert all(path.endswith('.parquet') for path in task.files(root, split))
 
 
-@pytest.mark.parametrize('place', ['data/train-00000-of-00001', 'train-00000-of-00001-0123456789abcdef', 'train',
-                                   'cola/train/0000', 'cola/glue-train'])
+@pytest.mark.parametrize(
+    'place',
+    [
+        'data/train-00000-of-00001',
+        'train-00000-of-00001-0123456789abcdef',
+        'train',
+        'cola/train/0000',
+        'cola/glue-train',
+    ],
+)
 @pytest.mark.parametrize('step', [1, -1])  # rows in another order keep the ids of the files
 def test_other_layouts_of_the_hub_are_found(tmp_path, place, step):
-    official.tsv(tmp_path / 'official' / 'train.tsv', [('gj04', p[4], '', p[0]) for p in official.PAIRS])
+    official.tsv(
+        tmp_path / 'official' / 'train.tsv', [('gj04', p[4], '', p[0]) for p in official.PAIRS]
+    )
     rows = [(p[0], int(p[4]), i) for i, p in enumerate(official.PAIRS)]
     hub.write(tmp_path / 'hub' / f'{place}.parquet', hub.GLUE['cola'], rows[::step])
     equal('cola', tmp_path / 'official', tmp_path / 'hub', 'train')

@@ -1,4 +1,6 @@
-"""The official files as published: of every set beside the clone the number of rows, and rows checked by hand."""
+"""The official files as published: of every set beside the clone the number of rows, and rows
+checked by hand."""
+
 import csv
 import json
 import tarfile
@@ -14,16 +16,25 @@ from shared import DATA, needs_data
 
 
 @needs_data
-@pytest.mark.parametrize('name, folder, counts, published', [
-    ('cola', 'CoLA', {'train': 8551, 'dev': 1043}, {}), ('sst2', 'SST-2', {'train': 67349, 'dev': 872}, {}),
-    ('rte', 'RTE', {'train': 2490, 'dev': 277}, {}), ('mrpc', 'MRPC', {'train': 3668, 'dev': 408}, {}),
-    ('stsb', 'STS-B', {'train': 5749, 'dev': 1500}, {}), ('story_cloze', 'StoryCloze', {'train': 1497, 'dev': 374}, {}),
-    ('qnli', 'QNLI', {'train': 10475, 'dev': 5463}, {'train': '104,743'}),
-    ('mnli', 'MNLI', {'train': 20000, 'dev': 9815}, {'train': '392,702'}),
-    ('snli', 'SNLI', {'train': 19999, 'dev': 9842}, {'train': '549,367'}),
-    ('qqp', 'QQP', {'train': 25370, 'dev': 7600}, {'train': '363,846', 'dev': '40,430'}),
-    ('dpr', 'DPR', {'train': 1316, 'test': 564}, {'train': '1,322'})])
-def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(name, folder, counts, published):
+@pytest.mark.parametrize(
+    'name, folder, counts, published',
+    [
+        ('cola', 'CoLA', {'train': 8551, 'dev': 1043}, {}),
+        ('sst2', 'SST-2', {'train': 67349, 'dev': 872}, {}),
+        ('rte', 'RTE', {'train': 2490, 'dev': 277}, {}),
+        ('mrpc', 'MRPC', {'train': 3668, 'dev': 408}, {}),
+        ('stsb', 'STS-B', {'train': 5749, 'dev': 1500}, {}),
+        ('story_cloze', 'StoryCloze', {'train': 1497, 'dev': 374}, {}),
+        ('qnli', 'QNLI', {'train': 10475, 'dev': 5463}, {'train': '104,743'}),
+        ('mnli', 'MNLI', {'train': 20000, 'dev': 9815}, {'train': '392,702'}),
+        ('snli', 'SNLI', {'train': 19999, 'dev': 9842}, {'train': '549,367'}),
+        ('qqp', 'QQP', {'train': 25370, 'dev': 7600}, {'train': '363,846', 'dev': '40,430'}),
+        ('dpr', 'DPR', {'train': 1316, 'test': 564}, {'train': '1,322'}),
+    ],
+)
+def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(
+    name, folder, counts, published
+):
     for split, n in counts.items():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter('always')
@@ -35,26 +46,90 @@ def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(n
 
 
 @needs_data
-@pytest.mark.parametrize('name, folder, split, row_id, texts, label', [
-    ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
-    ('rte', 'RTE', 'train', '0', ('No Weapons of Mass Destruction Found in Iraq Yet.',
-                                  'Weapons of Mass Destruction Found in Iraq.'), 1),
-    ('mrpc', 'MRPC', 'dev', '0', (
-        "He said the foodservice pie business doesn't fit the company's long-term growth strategy.",
-        '"The foodservice pie business does not fit our long-term growth strategy.'), 1),
-    ('stsb', 'STS-B', 'train', '1', ('A man is playing a large flute.', 'A man is playing a flute.'), 3.8),
-    ('qqp', 'QQP', 'dev', '1', (
-        'What is the operating system for Xiaomi Redmi Note 3 Pro?',
-        'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?'), 0),
-    ('qnli', 'QNLI', 'dev', '0', (
-        'What came into force after the new constitution was herald?',
-        'As of that day, the new constitution heralding the Second Republic came into force.'), 0),
-    ('mnli', 'MNLI', 'dev', '0', ('The new rights are nice enough', 'Everyone really likes the newest benefits'), 1),
-    ('snli', 'SNLI', 'dev', '1', ('Two women are embracing while holding to go packages .',
-                                  'Two woman are holding packages .'), 0),
-    ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1)])
+@pytest.mark.parametrize(
+    'name, folder, split, row_id, texts, label',
+    [
+        ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
+        (
+            'rte',
+            'RTE',
+            'train',
+            '0',
+            (
+                'No Weapons of Mass Destruction Found in Iraq Yet.',
+                'Weapons of Mass Destruction Found in Iraq.',
+            ),
+            1,
+        ),
+        (
+            'mrpc',
+            'MRPC',
+            'dev',
+            '0',
+            (
+                "He said the foodservice pie business doesn't fit the company's long-term growth "
+                'strategy.',
+                '"The foodservice pie business does not fit our long-term growth strategy.',
+            ),
+            1,
+        ),
+        (
+            'stsb',
+            'STS-B',
+            'train',
+            '1',
+            ('A man is playing a large flute.', 'A man is playing a flute.'),
+            3.8,
+        ),
+        (
+            'qqp',
+            'QQP',
+            'dev',
+            '1',
+            (
+                'What is the operating system for Xiaomi Redmi Note 3 Pro?',
+                'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?',
+            ),
+            0,
+        ),
+        (
+            'qnli',
+            'QNLI',
+            'dev',
+            '0',
+            (
+                'What came into force after the new constitution was herald?',
+                'As of that day, the new constitution heralding the Second Republic came into '
+                'force.',
+            ),
+            0,
+        ),
+        (
+            'mnli',
+            'MNLI',
+            'dev',
+            '0',
+            ('The new rights are nice enough', 'Everyone really likes the newest benefits'),
+            1,
+        ),
+        (
+            'snli',
+            'SNLI',
+            'dev',
+            '1',
+            (
+                'Two women are embracing while holding to go packages .',
+                'Two woman are holding packages .',
+            ),
+            0,
+        ),
+        ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1),
+    ],
+)
 def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts, label):
-    (found,) = (example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id)
+    (found,) = (
+        example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id
+    )
     assert (found.texts, found.label) == (texts, label)
 
 
@@ -67,53 +142,93 @@ def test_story_cloze_is_split_as_the_released_code_splits_it():
     train, dev = split(ids, test_size=374, random_state=3535999445)
     assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'train')] == train
     assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'dev')] == dev
-    (first,) = (e for split in ('train', 'dev') for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', split)
-                if e.id == ids[0])
-    assert first.texts[0].startswith('Rick grew up in a troubled household. He never found good support')
+    (first,) = (
+        e
+        for split in ('train', 'dev')
+        for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', split)
+        if e.id == ids[0]
+    )
+    assert first.texts[0].startswith(
+        'Rick grew up in a troubled household. He never found good support'
+    )
     assert (first.choices, first.label) == (('He is happy now.', 'He joined a gang.'), 0)
 
 
 @needs_data
 def test_published_passages_are_read_with_their_questions(tmp_path):
-    with tarfile.open(DATA / 'RACE.tar.gz') as archive:  # the first members alone: to read all of it takes a while
+    # The first members alone: to read all of it takes a while
+    with tarfile.open(DATA / 'RACE.tar.gz') as archive:
         members = [archive.next() for _ in range(40)]
         archive.extractall(tmp_path, [m for m in members if m.isfile()], filter='data')
     with pytest.warns(UserWarning, match='rows, the published set has 87,866'):
         found = tasks.get('race').read(tmp_path, 'train')
-    assert len(found) == sum(len(json.loads(path.read_text())['questions']) for path in tmp_path.rglob('*.txt'))
+    assert len(found) == sum(
+        len(json.loads(path.read_text())['questions']) for path in tmp_path.rglob('*.txt')
+    )
     assert found[0].id == 'high/high1.txt/0' and found[0].label == 2
     assert found[0].texts[1] == 'The husband likes shopping because   _  .'
     assert found[0].choices[2] == 'he likes to compare the prices between the same items.'
 
 
 def test_every_set_of_the_paper_is_there_with_its_splits():
-    both, three = ('train', 'dev'), ('train', 'dev', 'test')
+    both = ('train', 'dev')
+    three = ('train', 'dev', 'test')
     assert {name: task.splits for name, task in tasks.TASKS.items()} == dict.fromkeys(
-        ('qnli', 'rte', 'wnli', 'qqp', 'stsb', 'cola', 'sst2'), both) | dict.fromkeys(
-        ('snli', 'scitail', 'race', 'story_cloze', 'mrpc', 'pronoun', 'continuation', 'word_order'), three) | {
-        'mnli': (*both, 'dev_mismatched'), 'dpr': ('train', 'test'), 'blimp': ('test',)}
+        ('qnli', 'rte', 'wnli', 'qqp', 'stsb', 'cola', 'sst2'), both
+    ) | dict.fromkeys(
+        ('snli', 'scitail', 'race', 'story_cloze', 'mrpc', 'pronoun', 'continuation', 'word_order'),
+        three,
+    ) | {'mnli': (*both, 'dev_mismatched'), 'dpr': ('train', 'test'), 'blimp': ('test',)}
     assert {name: task.unlabelled for name, task in tasks.TASKS.items() if task.unlabelled} == {
-        'mnli': ('glue_test', 'glue_test_mismatched', 'ax')} | dict.fromkeys(
-        ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',))
+        'mnli': ('glue_test', 'glue_test_mismatched', 'ax')
+    } | dict.fromkeys(
+        ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',)
+    )
 
 
 def test_every_set_has_the_heads_and_metrics_of_the_paper():
-    assert {name: (task.head, task.metrics) for name, task in tasks.TASKS.items() if task.metrics != ('accuracy',)} == {
-        'mrpc': ('similarity', ('f1', 'accuracy')), 'qqp': ('similarity', ('f1', 'accuracy')),
-        'stsb': ('similarity', ('pearson', 'spearman')), 'cola': ('classify', ('matthews', 'accuracy'))}
+    assert {
+        name: (task.head, task.metrics)
+        for name, task in tasks.TASKS.items()
+        if task.metrics != ('accuracy',)
+    } == {
+        'mrpc': ('similarity', ('f1', 'accuracy')),
+        'qqp': ('similarity', ('f1', 'accuracy')),
+        'stsb': ('similarity', ('pearson', 'spearman')),
+        'cola': ('classify', ('matthews', 'accuracy')),
+    }
     assert tasks.get('stsb').labels == tuple('012345') and tasks.get('stsb').score == (0, 5)
     race = tasks.get('race')
-    assert (race.head, race.segments, race.cut, race.groups) == ('choice', (2,), 0, ('middle', 'high'))
+    assert (race.head, race.segments, race.cut, race.groups) == (
+        'choice',
+        (2,),
+        0,
+        ('middle', 'high'),
+    )
 
 
 def test_an_unknown_task_names_the_near_miss():
     assert "no task 'storycloze', did you mean 'story_cloze'" in refusal(tasks.get, 'storycloze')
 
 
-@pytest.mark.parametrize('task, directory, split, message', [
-    (tasks.get('mnli'), 'here', 'dev_mismatch', "mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'?"),
-    (custom.task(RATING), 'here', 'test', "rating has no split 'test' (there are train, dev)"),
-    (custom.task(RATING), 'tfds:x', 'train', 'tfds:x: rating is not read from TFDS'),
-    (tasks.get('story_cloze'), 'parquet:x', 'test', 'parquet:x: story_cloze is not read from Parquet files')])
+@pytest.mark.parametrize(
+    'task, directory, split, message',
+    [
+        (
+            tasks.get('mnli'),
+            'here',
+            'dev_mismatch',
+            "mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'?",
+        ),
+        (custom.task(RATING), 'here', 'test', "rating has no split 'test' (there are train, dev)"),
+        (custom.task(RATING), 'tfds:x', 'train', 'tfds:x: rating is not read from TFDS'),
+        (
+            tasks.get('story_cloze'),
+            'parquet:x',
+            'test',
+            'parquet:x: story_cloze is not read from Parquet files',
+        ),
+    ],
+)
 def test_an_unknown_split_or_source_names_what_there_is(task, directory, split, message):
     assert refusal(task.read, directory, split).startswith(message)

@@ -1,4 +1,6 @@
-"""TFDS as the second source: what it lacks, what is missing or damaged. The same Examples: test_sets.py."""
+"""TFDS as the second source: what it lacks, what is missing or damaged. The same Examples:
+test_sets.py."""
+
 import pytest
 
 import official
@@ -21,19 +23,29 @@ def contents(examples):
 def test_story_cloze_has_the_same_rows_and_warns_that_its_parts_differ(tmp_path):
     test = official.story_cloze(tmp_path / 'cloze_test_test__spring2016.csv')
     val = official.story_cloze(tmp_path / 'cloze_test_val__spring2016.csv', official.STORIES * 19)
-    prepare(tmp_path, 'story_cloze', {'test': {'filepath': test}, 'validation': {'filepath': val}}, '2016')
+    prepare(
+        tmp_path,
+        'story_cloze',
+        {'test': {'filepath': test}, 'validation': {'filepath': val}},
+        '2016',
+    )
     task = tasks.get('story_cloze')
     with pytest.warns(UserWarning, match='TFDS keeps neither the ids nor the order of the stories'):
         train, dev = (task.read(f'tfds:{tmp_path}', split) for split in ('train', 'dev'))
     assert (len(train), len(dev)) == (6, 374)
-    assert contents(train + dev) == contents(task.read(tmp_path, 'train') + task.read(tmp_path, 'dev'))
+    assert contents(train + dev) == contents(
+        task.read(tmp_path, 'train') + task.read(tmp_path, 'dev')
+    )
 
 
 @pytest.fixture
 def rte(tmp_path):
     """A prepared directory with RTE's validation split alone."""
-    path = official.tsv(tmp_path / 'dev.tsv', [(i, *p[:2], 'entailment') for i, p in enumerate(PAIRS)],
-                        ('index', 'sentence1', 'sentence2', 'label'))
+    path = official.tsv(
+        tmp_path / 'dev.tsv',
+        [(i, *p[:2], 'entailment') for i, p in enumerate(PAIRS)],
+        ('index', 'sentence1', 'sentence2', 'label'),
+    )
     glue(tmp_path, 'rte', [('validation', path, 'dev')])
     return tmp_path
 
@@ -44,16 +56,28 @@ def complaint(directory, split='dev', on_bad=fail, name='rte'):
 
 def test_a_set_that_is_not_prepared_says_how_to(tmp_path, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
-    assert complaint('tfds:').startswith(f'tfds:: glue/rte is not in {tmp_path}, to prepare it: pip install ')
-    assert complaint(f'tfds:{tmp_path}', name='story_cloze').endswith(' --manual_dir=FOLDER_OF_THE_CSV_FILES')
+    assert complaint('tfds:').startswith(
+        f'tfds:: glue/rte is not in {tmp_path}, to prepare it: pip install '
+    )
+    assert complaint(f'tfds:{tmp_path}', name='story_cloze').endswith(
+        ' --manual_dir=FOLDER_OF_THE_CSV_FILES'
+    )
 
 
-def test_the_newest_version_in_the_default_directory_is_read_and_an_absent_split_is_named(rte, monkeypatch):
+def test_the_newest_version_in_the_default_directory_is_read_and_an_absent_split_is_named(
+    rte, monkeypatch
+):
     monkeypatch.setenv('TFDS_DATA_DIR', str(rte))
-    task, place = tasks.get('rte'), rte / 'glue' / 'rte'
+    task = tasks.get('rte')
+    place = rte / 'glue' / 'rte'
     assert task.read('tfds:', 'dev') == task.read(rte, 'dev')
-    assert task.files('tfds:', 'dev') == [str(place / '2.0.0' / 'glue-validation.array_record-00000-of-00001')]
-    assert complaint(f'tfds:{rte}', 'train') == f"{place}/2.0.0: no split 'train' (there are validation)"
+    assert task.files('tfds:', 'dev') == [
+        str(place / '2.0.0' / 'glue-validation.array_record-00000-of-00001')
+    ]
+    assert (
+        complaint(f'tfds:{rte}', 'train')
+        == f"{place}/2.0.0: no split 'train' (there are validation)"
+    )
     (place / '1.0.1').mkdir()
     (place / '1.0.1' / 'dataset_info.json').write_text('broken')
     assert len(task.read(f'tfds:{rte}', 'dev')) == 21
@@ -63,30 +87,38 @@ def test_the_newest_version_in_the_default_directory_is_read_and_an_absent_split
 
 class Records(list):
     """A data source of given records."""
+
     def __getitems__(self, indices):
         return [self[i] for i in indices]
 
 
 def test_records_that_are_bad_or_cut_short_are_named(rte, monkeypatch):
-    good = {'idx': 4, 'sentence1': 'A.', 'sentence2': 'B\u00e9.'.encode(), 'label': 1}  # text as bytes or not
-    builder, records = tfds.builder_from_directory, Records()
+    # Text as bytes or not
+    good = {'idx': 4, 'sentence1': 'A.', 'sentence2': 'B\u00e9.'.encode(), 'label': 1}
+    builder = tfds.builder_from_directory
+    records = Records()
 
     def opened(path):
         real = builder(path)
         monkeypatch.setattr(real, 'as_data_source', lambda split: records)
         return real
+
     monkeypatch.setattr(tfds, 'builder_from_directory', opened)
     where = f'{rte}/glue/rte/2.0.0: validation record'
     records[:] = [good, good | {'idx': 2, 'label': -1}, good | {'idx': 3, 'sentence1': b' '}]
     skipped = []
     (found,) = tasks.get('rte').read(f'tfds:{rte}', 'dev', skipped.append)
     assert (found.id, found.texts, found.label) == ('4', ('A.', 'Bé.'), 1)
-    assert skipped == [f"{where} 1: label '-1' is not one of entailment, not_entailment",
-                       f'{where} 2: sentence1 is empty']
+    assert skipped == [
+        f"{where} 1: label '-1' is not one of entailment, not_entailment",
+        f'{where} 2: sentence1 is empty',
+    ]
     assert complaint(f'tfds:{rte}') == skipped[0]
     records[:] = [good, good | {'idx': 1, 'sentence2': None}]
     for on_bad in (fail, [].append):
-        assert complaint(f'tfds:{rte}', on_bad=on_bad).startswith(f'{where} 1: a value is missing, as in a truncated')
+        assert complaint(f'tfds:{rte}', on_bad=on_bad).startswith(
+            f'{where} 1: a value is missing, as in a truncated'
+        )
 
 
 def test_a_file_that_was_cut_short_is_named(rte):

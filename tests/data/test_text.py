@@ -1,4 +1,5 @@
 """Section 4.1: cleaning, words; and words as people write them."""
+
 import random
 import re
 import time
@@ -11,22 +12,41 @@ from released_words import words
 from tiny import python
 
 
-@pytest.mark.parametrize('raw, standard', [
-    ('Yes—no,  maybe', 'Yes - no , maybe'), ('a–b―c…', 'a - b - c...'), ('it´s', "it's"), ('C:\\path', 'C:\\path'),
-    ('a--b!!"?;+)(/*[]}{|_', 'a -- b !! " ? ; + ) ( / * [ ] } { | _'), ('  \n padded \n ', 'padded'),
-    ('one \t\n\n \u2003two\xa0three', 'one \n two three'),
-    ("don't <stop> #5 50% a.b: `x` ~~", "don't <stop> #5 50% a.b: `x` ~~")])
+@pytest.mark.parametrize(
+    'raw, standard',
+    [
+        ('Yes—no,  maybe', 'Yes - no , maybe'),
+        ('a–b―c…', 'a - b - c...'),
+        ('it´s', "it's"),
+        ('C:\\path', 'C:\\path'),
+        ('a--b!!"?;+)(/*[]}{|_', 'a -- b !! " ? ; + ) ( / * [ ] } { | _'),
+        ('  \n padded \n ', 'padded'),
+        ('one \t\n\n \u2003two\xa0three', 'one \n two three'),
+        ("don't <stop> #5 50% a.b: `x` ~~", "don't <stop> #5 50% a.b: `x` ~~"),
+    ],
+)
 def test_standardize_does_what_the_released_code_does(raw, standard):
     assert text.standardize(raw) == standard
 
 
-@pytest.mark.parametrize('raw, expected', [
-    ('Hello, world!', ['hello', ',', 'world', '!']),
-    ("I don't know — it's “fine”…", ['i', 'do', "n't", 'know', '-', 'it', "'s", '"', 'fine', '"', '...']),
-    ('line one\nline two\n\n\nline three', ['line', 'one', '\n ', 'line', 'two', '\n ', 'line', 'three']),
-    ('well-known naïve ﬁnd', ['well', '-', 'known', 'naïve', 'find']),
-    ('Mr. Smith &amp; co', ['mr.', 'smith', '&', 'co']), ('ＦＵＬＬ', ['full']),
-    *[(blank, []) for blank in ('', ' ', '\n', ' \t\r\n\u2028\xa0 ', '\x00\x01')]])
+@pytest.mark.parametrize(
+    'raw, expected',
+    [
+        ('Hello, world!', ['hello', ',', 'world', '!']),
+        (
+            "I don't know — it's “fine”…",
+            ['i', 'do', "n't", 'know', '-', 'it', "'s", '"', 'fine', '"', '...'],
+        ),
+        (
+            'line one\nline two\n\n\nline three',
+            ['line', 'one', '\n ', 'line', 'two', '\n ', 'line', 'three'],
+        ),
+        ('well-known naïve ﬁnd', ['well', '-', 'known', 'naïve', 'find']),
+        ('Mr. Smith &amp; co', ['mr.', 'smith', '&', 'co']),
+        ('ＦＵＬＬ', ['full']),
+        *[(blank, []) for blank in ('', ' ', '\n', ' \t\r\n\u2028\xa0 ', '\x00\x01')],
+    ],
+)
 def test_words_are_fixed_split_and_lower_cased(raw, expected):
     assert words(raw) == expected
 
@@ -35,6 +55,7 @@ def released_words(raw):
     """The released code's words: spaCy over the whole text at once."""
     import ftfy
     import spacy
+
     nlp = spacy.blank('en')
     return [word.text.lower() for word in nlp(text.standardize(ftfy.fix_text(raw)))]
 
@@ -43,19 +64,37 @@ def alternating(words, seed, n):
     """n texts of some of these words, in any case, with the punctuation of plain prompts."""
     rng = random.Random(seed)
     ends = (' ', ' ', ' ', '. ', '.', '.\n', ', ', ' ,', ';', '?', ' . ', '..', '\n')
-    return [''.join(rng.choice((word, word.upper(), word.title())) + rng.choice(ends)
-                    for word in rng.choices(words, k=rng.randint(1, 5))) for _ in range(n)]
+    return [
+        ''.join(
+            rng.choice((word, word.upper(), word.title())) + rng.choice(ends)
+            for word in rng.choices(words, k=rng.randint(1, 5))
+        )
+        for _ in range(n)
+    ]
 
 
 def test_plain_text_has_the_same_words_without_spacy(monkeypatch):
-    """The words for which spaCy has a rule, all letters, and others; SPECIAL is what its tokenizer has in it."""
+    """The words for which spaCy has a rule, all letters, and others; SPECIAL is what its tokenizer
+    has in it."""
     import spacy
-    rules = {word for rule in spacy.blank('en').tokenizer.rules for word in re.findall(r'[A-Za-z]+\.?', rule)}
-    assert {rule.lower() for rule in spacy.blank('en').tokenizer.rules if re.fullmatch(r'[A-Za-z]+\.?', rule)
-            } == text.SPECIAL
+
+    rules = {
+        word
+        for rule in spacy.blank('en').tokenizer.rules
+        for word in re.findall(r'[A-Za-z]+\.?', rule)
+    }
+    assert {
+        rule.lower()
+        for rule in spacy.blank('en').tokenizer.rules
+        if re.fullmatch(r'[A-Za-z]+\.?', rule)
+    } == text.SPECIAL
     letters = list('abcdefghijklmnopqrstuvwxyz')
-    texts = [word + end for word in sorted(rules) + letters for end in ('', '.', ', and', '. The', '!')]
-    texts += alternating(sorted(rules) + [*letters, 'the', 'old', 'man', 'sat', 'com', 'org', 'km'] * 20, 0, 2000)
+    texts = [
+        word + end for word in sorted(rules) + letters for end in ('', '.', ', and', '. The', '!')
+    ]
+    texts += alternating(
+        sorted(rules) + [*letters, 'the', 'old', 'man', 'sat', 'com', 'org', 'km'] * 20, 0, 2000
+    )
     plain = [raw for raw in texts if text._plain_lines(raw) is not None]
     assert len(plain) > 700
     without = [list(text.lines(raw)) for raw in plain]
@@ -64,15 +103,49 @@ def test_plain_text_has_the_same_words_without_spacy(monkeypatch):
 
 
 def test_a_plain_prompt_imports_neither_spacy_nor_ftfy():
-    code = ("import sys; from gpt1_jax.data import text; print(list(text.lines('The old man sat, and looked.')), "
-            "sorted({'spacy', 'ftfy'} & set(sys.modules)))")
-    assert python('-c', code).stdout == "[['the', 'old', 'man', 'sat', ',', 'and', 'looked', '.']] []\n"
+    code = (
+        "import sys; from gpt1_jax.data import text; print(list(text.lines('The old man sat, "
+        "and looked.')), "
+        "sorted({'spacy', 'ftfy'} & set(sys.modules)))"
+    )
+    assert (
+        python('-c', code).stdout
+        == "[['the', 'old', 'man', 'sat', ',', 'and', 'looked', '.']] []\n"
+    )
 
 
 FRAGMENTS = [
-    'the', 'U.S.', 'e.g.', 'a.m.', "can't", 'gonna', ':-)', 'o_O', '8-D', '10km', '....', '&amp;', '<p>', '\ufeff',
-    'http://a.b/c?d', 'ß', 'İ', 'Σ', '日本', '😀', 'e\u0301',
-    '\x85', '\u2028', '\r', '\x1c', '\t', '\\n', ' ', ' ', '\n']
+    'the',
+    'U.S.',
+    'e.g.',
+    'a.m.',
+    "can't",
+    'gonna',
+    ':-)',
+    'o_O',
+    '8-D',
+    '10km',
+    '....',
+    '&amp;',
+    '<p>',
+    '\ufeff',
+    'http://a.b/c?d',
+    'ß',
+    'İ',
+    'Σ',
+    '日本',
+    '😀',
+    'e\u0301',
+    '\x85',
+    '\u2028',
+    '\r',
+    '\x1c',
+    '\t',
+    '\\n',
+    ' ',
+    ' ',
+    '\n',
+]
 
 
 @pytest.mark.parametrize('seed', range(6))
@@ -86,13 +159,17 @@ def test_lines_and_parts_have_the_words_of_the_whole_text(seed):
 
 def test_entities_after_a_tag_stay_in_later_parts():
     assert list(text.parts('&lt;\n<b>\n&lt;\n', 4)) == [
-        ('&lt;\n', 'auto', False), ('<b>\n', 'auto', False), ('&lt;\n', False, False)]
+        ('&lt;\n', 'auto', False),
+        ('<b>\n', 'auto', False),
+        ('&lt;\n', False, False),
+    ]
     assert words('&lt;\n<b>\n&lt;') == ['<', '\n ', '<', 'b', '>', '\n ', '&', 'lt', ';']
 
 
 def lines_of(parts):
     """The lines of parts laid end to end, in which the last line of one may go on in the next."""
-    found, goes_on = [], False
+    found = []
+    goes_on = False
     for part in parts:
         lines = list(text.lines(part.text, part.unescape_html))
         if goes_on and lines:
@@ -104,9 +181,35 @@ def lines_of(parts):
     return found
 
 
-ORDINARY = ["the", "of", "Mr.", "U.S.", "a.m.", "can't", "gonna", ":-)", "10km", "....", "&amp;", "&lt;b", "—",
-            "“quoted”", "end.\r", "\u2028", "(so)", "naïve", "ﬁnd", "Привет", "ß", "İ", "5 %", "x\u0301",
-            "well-known,", "\t", "\n"]
+ORDINARY = [
+    'the',
+    'of',
+    'Mr.',
+    'U.S.',
+    'a.m.',
+    "can't",
+    'gonna',
+    ':-)',
+    '10km',
+    '....',
+    '&amp;',
+    '&lt;b',
+    '—',
+    '“quoted”',
+    'end.\r',
+    '\u2028',
+    '(so)',
+    'naïve',
+    'ﬁnd',
+    'Привет',
+    'ß',
+    'İ',
+    '5 %',
+    'x\u0301',
+    'well-known,',
+    '\t',
+    '\n',
+]
 
 
 @pytest.mark.parametrize('seed', range(4))
@@ -119,22 +222,37 @@ def test_a_long_line_cut_between_words_has_the_words_of_the_whole_line(seed, mor
     assert lines_of(found) == list(text.lines(raw))
 
 
-@pytest.mark.parametrize('raw', [
-    'x' * 500, '日本語' * 150, 'word' + ' ' * 500 + 'word', 'word' + ' ' * 500, ' ' * 500 + 'word', '!' * 500,
-    'one\r' * 100, 'one, ' * 100, '\x00 ' * 200 + 'a b'])
+@pytest.mark.parametrize(
+    'raw',
+    [
+        'x' * 500,
+        '日本語' * 150,
+        'word' + ' ' * 500 + 'word',
+        'word' + ' ' * 500,
+        ' ' * 500 + 'word',
+        '!' * 500,
+        'one\r' * 100,
+        'one, ' * 100,
+        '\x00 ' * 200 + 'a b',
+    ],
+)
 @pytest.mark.parametrize('size', [1, 50])
 def test_lines_without_a_place_to_cut_lose_nothing(raw, size):
     found = list(text.parts(raw, size))
     assert ''.join(part.text for part in found) == raw and all(part.text for part in found)
     assert not found[-1].goes_on
     # Inside a word only, and a blank line's end is not lost.
-    assert [''.join(line) for line in lines_of(found)] == [''.join(line) for line in text.lines(raw)]
+    assert [''.join(line) for line in lines_of(found)] == [
+        ''.join(line) for line in text.lines(raw)
+    ]
 
 
 MARKS = '=<>&#%$^*|_+/:`"!?()[]{},;-~.\'@😂£«。'
 
 
-@pytest.mark.parametrize('around', ['{}', 'a {} b', '1 {}\n3', 'a{}', '{}a', '1{}3', "'{}'s", ': {} 3', '<{}>'])
+@pytest.mark.parametrize(
+    'around', ['{}', 'a {} b', '1 {}\n3', 'a{}', '{}a', '1{}3', "'{}'s", ': {} 3', '<{}>']
+)
 def test_a_rule_has_spacy_s_words(around):
     raw = '\n'.join(around.format(mark * n) for mark in MARKS for n in (2, 39, 40, 41, 60))
     assert words(raw) == released_words(raw)
@@ -161,10 +279,18 @@ def test_spacy_starts_again_with_an_empty_memory_when_it_remembers_too_much(monk
     assert words('still: works') == ['still', ':', 'works']
 
 
-@pytest.mark.parametrize('written', [
-    'he didn\'t say "no, thanks." she\'d gone (it\'s true); they\'ll see: why? "yes!" she said.',
-    'i can\'t.\n"one, "\nfour of 1,234,567 and 10,000 dollars ($5), 50%...', "we've won't i'm you're and/or [this]",
-    'in 1805, 200 men came', 'a well-known red-green light', '- no.'])
+@pytest.mark.parametrize(
+    'written',
+    [
+        'he didn\'t say "no, thanks." she\'d gone (it\'s true); they\'ll see: why? "yes!" she '
+        'said.',
+        'i can\'t.\n"one, "\nfour of 1,234,567 and 10,000 dollars ($5), 50%...',
+        "we've won't i'm you're and/or [this]",
+        'in 1805, 200 men came',
+        'a well-known red-green light',
+        '- no.',
+    ],
+)
 def test_text_that_went_through_the_tokenizer_s_words_reads_as_it_was(written):
     spaced = '\n'.join(' '.join(line) for line in text.lines(written))
     assert spaced != written or '-' in written

@@ -1,4 +1,5 @@
 """Section 4.1: the vocabulary, published or our own."""
+
 import json
 import random
 import re
@@ -32,7 +33,11 @@ SMALL_MERGES = ['#version: 0.2', 'a b', 'ab c</w>', 'b c', '']
 
 def write_published(directory, pieces=SMALL_ENCODER, merges=SMALL_MERGES):
     encoder = directory / 'encoder.json'
-    encoder.write_text(pieces if isinstance(pieces, str) else json.dumps({piece: i for i, piece in enumerate(pieces)}))
+    encoder.write_text(
+        pieces
+        if isinstance(pieces, str)
+        else json.dumps({piece: i for i, piece in enumerate(pieces)})
+    )
     bpe = directory / 'vocab.bpe'
     bpe.write_text('\n'.join(merges))
     return encoder, bpe
@@ -49,12 +54,15 @@ class ReleasedBPE:
     def pieces(self, word):
         symbols = [*word[:-1], word[-1] + '</w>']
         while len(symbols) > 1:
-            first, second = min(zip(symbols, symbols[1:]), key=lambda pair: self.ranks.get(pair, float('inf')))
+            first, second = min(
+                zip(symbols, symbols[1:]), key=lambda pair: self.ranks.get(pair, float('inf'))
+            )
             if (first, second) not in self.ranks:
                 break
-            merged, i = [], 0
+            merged = []
+            i = 0
             while i < len(symbols):
-                if symbols[i:i + 2] == [first, second]:
+                if symbols[i : i + 2] == [first, second]:
                     merged.append(first + second)
                     i += 2
                 else:
@@ -71,30 +79,46 @@ class ReleasedBPE:
 @needs_vocabulary
 def test_the_published_vocabulary_has_the_released_rows_and_every_golden_text_is_exact(published):
     assert (published.vocab_size, published.newline_id, published.unk_id) == (40478, 40477, 0)
-    assert (published.start_id, published.delimiter_id, published.extract_id) == (40478, 40479, 40480)
-    rows = [json.loads(line) for line in open(VOCABULARY / 'golden_encodings.jsonl', encoding='utf-8')]
+    assert (published.start_id, published.delimiter_id, published.extract_id) == (
+        40478,
+        40479,
+        40480,
+    )
+    rows = [
+        json.loads(line) for line in open(VOCABULARY / 'golden_encodings.jsonl', encoding='utf-8')
+    ]
     wrong = [row['text'] for row in rows if published.encode(row['text']) != row['ids']]
     assert len(rows) == 1140 and wrong == []
 
 
-ODD = list('\u2581\u2585\ufffd\uffff\u200b\xa0\xad\u2028\t\r\0\x07\x1c日本😀\u0301ẞİß\ue000\ud800Ωж_~\\')
+ODD = list(
+    '\u2581\u2585\ufffd\uffff\u200b\xa0\xad\u2028\t\r\0\x07\x1c日本😀\u0301ẞİß\ue000\ud800Ωж_~\\'
+)
 
 
 def fuzzed(rng, pieces, characters):
-    """Words of pieces, characters of the vocabulary, any Unicode, SentencePiece's own marks, long runs."""
+    """Words of pieces, characters of the vocabulary, any Unicode, SentencePiece's own marks, long
+    runs."""
     made = ''
     for _ in range(rng.randint(1, 6)):
-        made += rng.choice([
-            lambda: rng.choice(pieces), lambda: ''.join(rng.choices(characters, k=rng.randint(1, 6))),
-            lambda: chr(rng.choice([rng.randint(0, 0x2ff), rng.randint(0, 0x10ffff)])), lambda: rng.choice(ODD),
-            lambda: rng.choice('abe') * rng.randint(1, 200), lambda: rng.choice(' \n')])()
+        made += rng.choice(
+            [
+                lambda: rng.choice(pieces),
+                lambda: ''.join(rng.choices(characters, k=rng.randint(1, 6))),
+                lambda: chr(rng.choice([rng.randint(0, 0x2FF), rng.randint(0, 0x10FFFF)])),
+                lambda: rng.choice(ODD),
+                lambda: rng.choice('abe') * rng.randint(1, 200),
+                lambda: rng.choice(' \n'),
+            ]
+        )()
     return made
 
 
 @pytest.mark.full
 @needs_vocabulary
 def test_any_text_gets_the_ids_of_the_released_algorithm(published):
-    reference, rng = ReleasedBPE(ENCODER, MERGES), random.Random(0)
+    reference = ReleasedBPE(ENCODER, MERGES)
+    rng = random.Random(0)
     pieces = [piece.removesuffix('</w>') for piece in reference.encoder]
     characters = [piece for piece in pieces if len(piece) == 1]
     texts = [fuzzed(rng, pieces, characters) for _ in range(4000)]
@@ -105,7 +129,8 @@ def test_any_text_gets_the_ids_of_the_released_algorithm(published):
 def test_unknown_characters_are_one_token_each_and_stop_merges(tmp_path):
     small = from_published(*write_published(tmp_path))
     assert small.encode('abc') == [8]
-    assert small.encode('ab') == [1, 5]  # the last character carries the end mark, so (a, b) doesn't apply
+    # The last character carries the end mark, so (a, b) doesn't apply
+    assert small.encode('ab') == [1, 5]
     assert small.encode('abxx') == [7, 0, 0]
     assert small.encode('xxabc abxabc') == [0, 0, 8, 7, 0, 8]
     assert small.encode('a\n\nc') == [4, 10, 6]
@@ -113,7 +138,9 @@ def test_unknown_characters_are_one_token_each_and_stop_merges(tmp_path):
 
 def test_a_published_vocabulary_that_shards_cannot_hold_is_refused(tmp_path):
     files = write_published(tmp_path, [str(i) for i in range(65_536)])
-    assert refusal(from_published, *files).endswith('has 65,536 pieces, at most 65,535 fit token shards')
+    assert refusal(from_published, *files).endswith(
+        'has 65,536 pieces, at most 65,535 fit token shards'
+    )
 
 
 def test_decode_puts_spaces_and_line_breaks_back_and_names_specials_and_unknowns(own, tmp_path):
@@ -139,45 +166,67 @@ def test_sentencepieces_space_in_a_word_is_spelt_in_bytes_and_ends_no_word(own, 
 
 def test_our_own_vocabulary_merges_what_is_frequent():
     found = bpe_training.train({'aab': 5, 'ab': 4}, merges=2)
-    # 9 times (a, b) or (b, end): the first merges make 'ab' + end or its like, so both words end in one token.
+    # 9 times (a, b) or (b, end): the first merges make 'ab' + end or its like, so both words end in
+    # one token.
     assert found.vocab_size == 2 + 256 + 3 + 2
     assert [found._engine.id_to_piece(i) for i in (258, 259)] in (['ab', 'ab▁'], ['b▁', 'ab▁'])
-    one, two = found.encode('ab'), found.encode('aab')
+    one = found.encode('ab')
+    two = found.encode('aab')
     assert (len(one), len(two)) == (1, 2) and one[-1] == two[-1]
 
 
-def test_a_vocabulary_has_the_size_that_was_asked_for_or_as_many_merges_as_the_corpus_has(own, capfd):
+def test_a_vocabulary_has_the_size_that_was_asked_for_or_as_many_merges_as_the_corpus_has(
+    own, capfd
+):
     assert own.vocab_size == 2 + 256 + len(set(''.join(words(TEXT))) - {'\n', ' '}) + 1 + 30
     assert bpe_training.train([TEXT], vocab_size=300).vocab_size == 300
     assert 261 < bpe_training.train({'ab': 3}, merges=1000).vocab_size < 270
     assert 'notice: the corpus has only' in capfd.readouterr().err
     # Words longer than any line limit are counted.
-    assert 'the' in bpe_training.train([('the ' * 3000 + '\n') * 2], merges=3).decode(range(258, 264))
+    assert 'the' in bpe_training.train([('the ' * 3000 + '\n') * 2], merges=3).decode(
+        range(258, 264)
+    )
 
 
 def test_equal_counts_give_the_same_vocabulary_and_others_another():
     counts = bpe_training.count_words([text.Part(TEXT)])
-    one, other = (bpe_training.train(dict(items), merges=20).fingerprint
-                  for items in (counts.items(), reversed(counts.items())))
+    one, other = (
+        bpe_training.train(dict(items), merges=20).fingerprint
+        for items in (counts.items(), reversed(counts.items()))
+    )
     assert one == other != bpe_training.train(counts, merges=19).fingerprint and len(one) == 64
 
 
-@pytest.mark.parametrize('arguments, message', [
-    (dict(merges=0), 'merges is 0, must be from 1 to 6527[0-9] for this corpus'),
-    (dict(vocab_size=200), r'vocab_size is 200, must be from 262 \(256 bytes, 2 characters, 3 others and a merge\)'),
-    (dict(vocab_size=65536), 'vocab_size is 65536, must be from 262 .* to 65535'),
-    (dict(words_or_texts=['', ' \n']), 'no words to train a vocabulary on')])
+@pytest.mark.parametrize(
+    'arguments, message',
+    [
+        (dict(merges=0), 'merges is 0, must be from 1 to 6527[0-9] for this corpus'),
+        (
+            dict(vocab_size=200),
+            r'vocab_size is 200, must be from 262 \(256 bytes, 2 characters, 3 '
+            r'others and a merge\)',
+        ),
+        (dict(vocab_size=65536), 'vocab_size is 65536, must be from 262 .* to 65535'),
+        (dict(words_or_texts=['', ' \n']), 'no words to train a vocabulary on'),
+    ],
+)
 def test_sizes_that_cannot_be_and_an_empty_text_are_refused(arguments, message):
-    assert re.search(message, refusal(bpe_training.train, **{'words_or_texts': {'ab': 3}} | arguments))
+    assert re.search(
+        message, refusal(bpe_training.train, **{'words_or_texts': {'ab': 3}} | arguments)
+    )
 
 
 def forge(model):
     """A directory with another model and the fingerprint that belongs to it."""
+
     def damage(directory):
         settings = json.loads((directory / 'tokenizer.json').read_text())
         forged = Tokenizer(model, settings['vocab_size'], settings['newline_id'])
         (directory / 'tokenizer.model').write_bytes(model)
-        (directory / 'tokenizer.json').write_text(json.dumps(settings | {'fingerprint': forged.fingerprint}))
+        (directory / 'tokenizer.json').write_text(
+            json.dumps(settings | {'fingerprint': forged.fingerprint})
+        )
+
     return damage
 
 
@@ -185,26 +234,48 @@ def edit(name, change):
     return lambda directory: (directory / name).write_bytes(change((directory / name).read_bytes()))
 
 
-@pytest.mark.parametrize('damage, message', [
-    (lambda d: (d / 'tokenizer.model').unlink(), 'no tokenizer .*No such file.*tokenizer.model'),
-    (lambda d: (d / 'tokenizer.json').write_text('{"format": 1'), 'tokenizer.json: not JSON'),
-    (edit('tokenizer.model', bytes.swapcase), 'tokenizer.model: damaged, or not the model'),
-    (edit('tokenizer.json', lambda text: text.replace(b'"format": 1', b'"format": 9')),
-     "tokenizer.json: not a tokenizer's settings of format 1"),
-    (forge(b''), 'tokenizer.model: not a SentencePiece model of')])
+@pytest.mark.parametrize(
+    'damage, message',
+    [
+        (
+            lambda d: (d / 'tokenizer.model').unlink(),
+            'no tokenizer .*No such file.*tokenizer.model',
+        ),
+        (lambda d: (d / 'tokenizer.json').write_text('{"format": 1'), 'tokenizer.json: not JSON'),
+        (edit('tokenizer.model', bytes.swapcase), 'tokenizer.model: damaged, or not the model'),
+        (
+            edit('tokenizer.json', lambda text: text.replace(b'"format": 1', b'"format": 9')),
+            "tokenizer.json: not a tokenizer's settings of format 1",
+        ),
+        (forge(b''), 'tokenizer.model: not a SentencePiece model of'),
+    ],
+)
 def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
     own.save(tmp_path)
     damage(tmp_path)
     assert re.search(message, refusal(Tokenizer.load, tmp_path))
 
 
-@pytest.mark.parametrize('files, message', [
-    (dict(pieces='{"a": 1,\n'), 'encoder.json: not JSON .Expecting property name .*line 2'),
-    (dict(pieces='{"<unk>": 0, "a": 2}'), 'encoder.json: must map each piece to its id, 0 to'),
-    (dict(pieces=SMALL_ENCODER[:-2] + SMALL_ENCODER[-1:]), 'has 10 pieces and .* 3 merges: they do not belong'),
-    (dict(pieces=['a', '<unk>'] + SMALL_ENCODER[2:]), 'encoder.json: not in the released order'),
-    (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
-    (dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']), "line 3 'b c' does not make piece 8 'abc</w>'")])
+@pytest.mark.parametrize(
+    'files, message',
+    [
+        (dict(pieces='{"a": 1,\n'), 'encoder.json: not JSON .Expecting property name .*line 2'),
+        (dict(pieces='{"<unk>": 0, "a": 2}'), 'encoder.json: must map each piece to its id, 0 to'),
+        (
+            dict(pieces=SMALL_ENCODER[:-2] + SMALL_ENCODER[-1:]),
+            'has 10 pieces and .* 3 merges: they do not belong',
+        ),
+        (
+            dict(pieces=['a', '<unk>'] + SMALL_ENCODER[2:]),
+            'encoder.json: not in the released order',
+        ),
+        (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
+        (
+            dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']),
+            "line 3 'b c' does not make piece 8 'abc</w>'",
+        ),
+    ],
+)
 def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
     assert re.search(message, refusal(from_published, *write_published(tmp_path, **files)))
 
@@ -214,4 +285,6 @@ def test_published_merges_may_have_windows_line_ends_and_missing_files_are_named
     expected = from_published(encoder, bpe)
     bpe.write_bytes(bpe.read_bytes().replace(b'\n', b'\r\n') + b'\r\n')
     assert from_published(encoder, bpe) == expected
-    assert 'absent.json: cannot be read (No such file' in refusal(from_published, tmp_path / 'absent.json', bpe)
+    assert 'absent.json: cannot be read (No such file' in refusal(
+        from_published, tmp_path / 'absent.json', bpe
+    )

@@ -1,4 +1,6 @@
-"""Rows to be answered: from files in each task's own layout, with labels or without, and from JSON lines."""
+"""Rows to be answered: from files in each task's own layout, with labels or without, and from JSON
+lines."""
+
 import dataclasses
 import json
 
@@ -12,7 +14,8 @@ from gpt1_jax.errors import fail
 from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, RATING, lines
 from refusal import refusal
 
-PAIRS, PAIR = official.PAIRS, ('sentence1', 'sentence2')
+PAIRS = official.PAIRS
+PAIR = ('sentence1', 'sentence2')
 FIVE_UNLABELLED = [dataclasses.replace(e, label=None) for e in FIVE_EXAMPLES]
 
 
@@ -20,14 +23,26 @@ def read(name, path, on_bad=fail):
     return unlabelled.read(tasks.get(name), path, on_bad)
 
 
-@pytest.mark.parametrize('name, header, row, ids', [
-    ('cola', None, lambda i, p: ('gj04', p[4], '', p[0]), False),          # as train.tsv and dev.tsv
-    ('cola', ('index', 'sentence'), lambda i, p: (i + 7, p[0]), True),     # as test.tsv
-    ('sst2', ('sentence',), lambda i, p: p[:1], False),
-    ('mnli', ('index', 'other', *PAIR, 'gold_label'), lambda i, p: (i + 7, 'x', *p[:2], 'hidden'), True),
-    ('snli', ('gold_label', *PAIR), lambda i, p: ('-', *p[:2]), False),    # no annotators need agree
-    ('scitail', None, lambda i, p: (*p[:2], 'neutral'), False), ('scitail', None, lambda i, p: p[:2], False),
-    ('qqp', ('id', 'question1', 'question2'), lambda i, p: (i + 7, *p[:2]), True)])
+@pytest.mark.parametrize(
+    'name, header, row, ids',
+    [
+        # As train.tsv and dev.tsv
+        ('cola', None, lambda i, p: ('gj04', p[4], '', p[0]), False),
+        ('cola', ('index', 'sentence'), lambda i, p: (i + 7, p[0]), True),  # as test.tsv
+        ('sst2', ('sentence',), lambda i, p: p[:1], False),
+        (
+            'mnli',
+            ('index', 'other', *PAIR, 'gold_label'),
+            lambda i, p: (i + 7, 'x', *p[:2], 'hidden'),
+            True,
+        ),
+        # No annotators need agree
+        ('snli', ('gold_label', *PAIR), lambda i, p: ('-', *p[:2]), False),
+        ('scitail', None, lambda i, p: (*p[:2], 'neutral'), False),
+        ('scitail', None, lambda i, p: p[:2], False),
+        ('qqp', ('id', 'question1', 'question2'), lambda i, p: (i + 7, *p[:2]), True),
+    ],
+)
 def test_a_table_needs_no_more_than_the_texts(tmp_path, name, header, row, ids):
     path = official.tsv(tmp_path / 'rows', [row(i, pair) for i, pair in enumerate(PAIRS)], header)
     n = tasks.get(name).n_texts
@@ -48,11 +63,17 @@ def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path, monkeypatch):
     official.race(tmp_path / 'RACE', 'test')
     whole = read('race', tmp_path / 'RACE' / 'test')
     labelled = tasks.get('race').read(tmp_path / 'RACE', 'test', [])
-    assert sorted(e.id for e in whole) == sorted(e.id for e in labelled) and {e.label for e in whole} == {None}
-    assert {e.id: (e.texts, e.choices) for e in whole} == {e.id: (e.texts, e.choices) for e in labelled}
+    assert sorted(e.id for e in whole) == sorted(e.id for e in labelled) and {
+        e.label for e in whole
+    } == {None}
+    assert {e.id: (e.texts, e.choices) for e in whole} == {
+        e.id: (e.texts, e.choices) for e in labelled
+    }
     passage = official.PASSAGES['middle'][0]
     path = tmp_path / 'one.txt'
-    path.write_text(json.dumps({name: passage[name] for name in ('article', 'questions', 'options')}))
+    path.write_text(
+        json.dumps({name: passage[name] for name in ('article', 'questions', 'options')})
+    )
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'sub').mkdir()
     one = read('race', 'one.txt')
@@ -74,23 +95,49 @@ def test_a_set_of_your_own_by_its_columns(tmp_path):
     path.write_text('text\nWell, good.\n"Bad," he said.\n')
     for quoting in (True, False):
         task = custom.task(RATING | {'format': 'tsv', 'quoting': quoting})
-        assert [e.texts for e in unlabelled.read(task, path)] == [('Well, good.',), ('"Bad," he said.',)]
+        assert [e.texts for e in unlabelled.read(task, path)] == [
+            ('Well, good.',),
+            ('"Bad," he said.',),
+        ]
 
 
-@pytest.mark.parametrize('trained, name, content, text', [
-    ({}, 'new.csv', 'id;text\n7;"A ""b""."\n', 'A "b".'), ({}, 'new.tsv', 'id\ttext\n7\t"A" b.\n', '"A" b.'),
-    ({}, 'new.txt', 'id,text\n7,"A, b."\n', 'A, b.'),
-    ({'format': 'tsv', 'quoting': False}, 'new.csv', 'id,text\n7,"A, b."\n', 'A, b.'),
-    ({'format': 'tsv', 'quoting': False}, 'new.tsv', 'id\ttext\n7\t"A"\n', '"A"')])
-def test_a_file_may_have_another_separator_and_quoting_than_that_of_training(tmp_path, trained, name, content, text):
+@pytest.mark.parametrize(
+    'trained, name, content, text',
+    [
+        ({}, 'new.csv', 'id;text\n7;"A ""b""."\n', 'A "b".'),
+        ({}, 'new.tsv', 'id\ttext\n7\t"A" b.\n', '"A" b.'),
+        ({}, 'new.txt', 'id,text\n7,"A, b."\n', 'A, b.'),
+        ({'format': 'tsv', 'quoting': False}, 'new.csv', 'id,text\n7,"A, b."\n', 'A, b.'),
+        ({'format': 'tsv', 'quoting': False}, 'new.tsv', 'id\ttext\n7\t"A"\n', '"A"'),
+    ],
+)
+def test_a_file_may_have_another_separator_and_quoting_than_that_of_training(
+    tmp_path, trained, name, content, text
+):
     (tmp_path / name).write_text(content)
-    assert unlabelled.read(custom.task(RATING | trained), tmp_path / name) == [Example('0', (text,))]
+    assert unlabelled.read(custom.task(RATING | trained), tmp_path / name) == [
+        Example('0', (text,))
+    ]
 
 
-@pytest.mark.parametrize('records', [
-    [{'id': e.id, 'passage': e.texts[0], 'question': e.texts[1], **dict(zip('abcde', (*e.choices, '')))}
-     for e in FIVE_EXAMPLES],
-    [{'id': e.id, 'texts': e.texts, 'choices': e.choices, 'label': 'unread'} for e in FIVE_EXAMPLES]])
+@pytest.mark.parametrize(
+    'records',
+    [
+        [
+            {
+                'id': e.id,
+                'passage': e.texts[0],
+                'question': e.texts[1],
+                **dict(zip('abcde', (*e.choices, ''))),
+            }
+            for e in FIVE_EXAMPLES
+        ],
+        [
+            {'id': e.id, 'texts': e.texts, 'choices': e.choices, 'label': 'unread'}
+            for e in FIVE_EXAMPLES
+        ],
+    ],
+)
 @pytest.mark.parametrize('write', [lines, lambda records: json.dumps(records, indent=1)])
 def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
     (tmp_path / 'new.json').write_text(write(records))
@@ -98,35 +145,62 @@ def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
         assert unlabelled.read(custom.task(FIVE | fields), tmp_path / 'new.json') == FIVE_UNLABELLED
 
 
-@pytest.mark.parametrize('fields, row, text', [
-    (LINES | {'segments': [['texts']]}, {'texts': 'A.'}, 'A.'), (LINES, {'texts': ['A.']}, 'A.')])
+@pytest.mark.parametrize(
+    'fields, row, text',
+    [(LINES | {'segments': [['texts']]}, {'texts': 'A.'}, 'A.'), (LINES, {'texts': ['A.']}, 'A.')],
+)
 def test_the_layout_is_that_of_the_first_record_that_can_be_read(tmp_path, fields, row, text):
     """A column may be called `texts`, and the first line be broken."""
-    path, bad = tmp_path / 'new.jsonl', []
+    path = tmp_path / 'new.jsonl'
+    bad = []
     path.write_text('{"texts": \n' + lines([row]))
     found = unlabelled.read(custom.task(RATING | fields), path, bad.append)
     assert [example.texts for example in found] == [(text,)] and len(bad) == 1
 
 
-@pytest.mark.parametrize('records, ids', [
-    ([{'texts': ['A.', 'B.'], 'id': 5}, {'texts': ['A.', 'B.']}], '51'),
-    ([{'sentence1': 'A.', 'sentence2': 'B.', 'index': 5}], '5')])
+@pytest.mark.parametrize(
+    'records, ids',
+    [
+        ([{'texts': ['A.', 'B.'], 'id': 5}, {'texts': ['A.', 'B.']}], '51'),
+        ([{'sentence1': 'A.', 'sentence2': 'B.', 'index': 5}], '5'),
+    ],
+)
 def test_json_lines_of_a_published_set(tmp_path, records, ids):
     (tmp_path / 'new.jsonl').write_text(lines(records))
     assert read('rte', tmp_path / 'new.jsonl') == [Example(i, ('A.', 'B.')) for i in ids]
 
 
-@pytest.mark.parametrize('name, ending, text, message', [
-    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\n', 'row 2: 2 columns, expected 3'),
-    ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"), ('rte', 'tsv', '', 'empty'),
-    ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
-    ('rte', 'jsonl', '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n', 'row 2: texts is not a list of non-empty'),
-    ('sst2', 'jsonl', '{"texts": "A."}\n', 'row 1: texts is not a list of non-empty'),
-    ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
-    ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
-    ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
-    ('cola', 'parquet', 'PAR1', 'is Parquet: write its rows as .csv, .tsv or .jsonl'),
-    ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON')])
+@pytest.mark.parametrize(
+    'name, ending, text, message',
+    [
+        ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\n', 'row 2: 2 columns, expected 3'),
+        ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"),
+        ('rte', 'tsv', '', 'empty'),
+        ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
+        (
+            'rte',
+            'jsonl',
+            '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n',
+            'row 2: texts is not a list of non-empty',
+        ),
+        ('sst2', 'jsonl', '{"texts": "A."}\n', 'row 1: texts is not a list of non-empty'),
+        (
+            'race',
+            'jsonl',
+            '{"texts": ["A.", "B."], "choices": ["C."]}\n',
+            'row 1: 1 choices, expected 2 to 4',
+        ),
+        ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
+        (
+            'race',
+            'txt',
+            '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}',
+            'question 1: 2 options, exp',
+        ),
+        ('cola', 'parquet', 'PAR1', 'is Parquet: write its rows as .csv, .tsv or .jsonl'),
+        ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
+    ],
+)
 def test_a_bad_row_or_file_is_named(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'
     path.write_text(text)

@@ -1,4 +1,5 @@
-"""Where each head looks: transformers' maps, the mixes that the model makes of them, what cannot be shown."""
+"""Where each head looks: transformers' maps, the mixes that the model makes of them, what cannot be
+shown."""
 
 import numpy as np
 import pytest
@@ -24,10 +25,22 @@ def maps():
 
 
 def test_they_are_those_of_transformers(maps):
-    torch, transformers = pytest.importorskip('torch'), pytest.importorskip('transformers')
-    model = transformers.OpenAIGPTModel(transformers.OpenAIGPTConfig(
-        vocab_size=29, n_positions=12, n_embd=16, n_layer=3, n_head=4, attn_implementation='eager')).eval()
-    names = {name.removeprefix('transformer.'): array for name, array in reference.hugging_face(PARAMS).items()}
+    torch = pytest.importorskip('torch')
+    transformers = pytest.importorskip('transformers')
+    model = transformers.OpenAIGPTModel(
+        transformers.OpenAIGPTConfig(
+            vocab_size=29,
+            n_positions=12,
+            n_embd=16,
+            n_layer=3,
+            n_head=4,
+            attn_implementation='eager',
+        )
+    ).eval()
+    names = {
+        name.removeprefix('transformer.'): array
+        for name, array in reference.hugging_face(PARAMS).items()
+    }
     model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in names.items()})
     with torch.no_grad():
         theirs = model(torch.from_numpy(TOKENS).long(), output_attentions=True).attentions
@@ -37,11 +50,14 @@ def test_they_are_those_of_transformers(maps):
 
 @pytest.mark.quick
 def test_the_first_layers_are_the_papers_formula(maps):
-    qkv, embed = PARAMS['blocks']['attn']['qkv'], PARAMS['embed']
+    qkv = PARAMS['blocks']['attn']['qkv']
+    embed = PARAMS['embed']
     x = (embed['tokens'][TOKENS] + embed['positions'][:11]).astype(np.float64)
     q, k, _ = np.moveaxis(np.einsum('bld,dthe->blthe', x, qkv['kernel'][0]) + qkv['bias'][0], 2, 0)
-    scores = np.einsum('blhe,bmhe->bhlm', q, k) / 4 ** 0.5
-    np.testing.assert_allclose(maps[0], reference.softmax(np.where(np.tri(11), scores, -np.inf)), atol=1e-6)
+    scores = np.einsum('blhe,bmhe->bhlm', q, k) / 4**0.5
+    np.testing.assert_allclose(
+        maps[0], reference.softmax(np.where(np.tri(11), scores, -np.inf)), atol=1e-6
+    )
     assert (maps[:, :, :, *np.triu_indices(11, 1)] == 0).all()
 
 

@@ -1,4 +1,6 @@
-"""Generating by token: the cache against reading everything again, the choice of a token, transformers' generate."""
+"""Generating by token: the cache against reading everything again, the choice of a token,
+transformers' generate."""
+
 import copy
 import itertools
 
@@ -34,11 +36,16 @@ def generate(n, prompts=PROMPTS, how=Sampling(), kind='gpt', mesh=MESH, streams=
     return np.array(list(itertools.islice(source, n))).T
 
 
-@pytest.mark.parametrize('how', [Sampling(temperature=0), Sampling(temperature=1.5, top_k=30)], ids=['greedy', 'drawn'])
+@pytest.mark.parametrize(
+    'how', [Sampling(temperature=0), Sampling(temperature=1.5, top_k=30)], ids=['greedy', 'drawn']
+)
 @pytest.mark.parametrize('kind', MODELS)
 def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch, kind, how):
-    real, seen = decoding.choose, []
-    monkeypatch.setattr(decoding, 'choose', lambda x, *rest: seen.append(np.asarray(x)) or real(x, *rest))
+    real = decoding.choose
+    seen = []
+    monkeypatch.setattr(
+        decoding, 'choose', lambda x, *rest: seen.append(np.asarray(x)) or real(x, *rest)
+    )
     found = generate(40, how=how, kind=kind)
     for row, prompt in enumerate(PROMPTS):
         window = prompt
@@ -46,20 +53,34 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
             if kind == 'gpt' and len(window) > 24:
                 window = window[-12:]  # what the full context is rebuilt from
             expected = plain_scores.logits(weights(MODELS[kind]), window)[-1]
-            np.testing.assert_allclose(seen[place][row], expected, atol=1e-4 * expected.std(), rtol=0)
+            np.testing.assert_allclose(
+                seen[place][row], expected, atol=1e-4 * expected.std(), rtol=0
+            )
             window = [*window, int(found[row, place])]
     assert seen[0].shape == (4, 40)  # a power of two of rows
 
 
 @pytest.mark.quick
-def test_without_learned_positions_too_the_last_half_of_a_full_context_is_reread(trusted_code, monkeypatch):
-    real, seen = decoding.choose, []
-    monkeypatch.setattr(decoding, 'choose', lambda x, *rest: seen.append(np.asarray(x)[0]) or real(x, *rest))
-    fields = {'kind': f'{ROOT}/experiments/ideas/positions.py:NoPositions', 'vocab_size': 40, 'n_ctx': 24}
+def test_without_learned_positions_too_the_last_half_of_a_full_context_is_reread(
+    trusted_code, monkeypatch
+):
+    real = decoding.choose
+    seen = []
+    monkeypatch.setattr(
+        decoding, 'choose', lambda x, *rest: seen.append(np.asarray(x)[0]) or real(x, *rest)
+    )
+    fields = {
+        'kind': f'{ROOT}/experiments/ideas/positions.py:NoPositions',
+        'vocab_size': 40,
+        'n_ctx': 24,
+    }
     model = backbone(SIZES['gpt'] | fields)
-    params, window = weights(model), PROMPTS[2]
+    params = weights(model)
+    window = PROMPTS[2]
     states = jax.jit(lambda ids: model.apply({'params': params}, ids)[0][0])
-    for (token,) in itertools.islice(decoding.tokens(model, params, MESH, [window], Sampling(temperature=3)), 40):
+    for (token,) in itertools.islice(
+        decoding.tokens(model, params, MESH, [window], Sampling(temperature=3)), 40
+    ):
         padded = np.array([[*window, *[0] * (24 - len(window))]])
         expected = params['embed']['tokens'] @ states(padded)[len(window) - 1]
         np.testing.assert_allclose(seen[-1], expected, atol=1e-4 * expected.std(), rtol=0)
@@ -68,11 +89,13 @@ def test_without_learned_positions_too_the_last_half_of_a_full_context_is_reread
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize('top_k, top_p', [(5, 1.0), (0, 0.6), (7, 0.8), (1, 0.5), (100, 0.999), (0, 0.001)])
+@pytest.mark.parametrize(
+    'top_k, top_p', [(5, 1.0), (0, 0.6), (7, 0.8), (1, 0.5), (100, 0.999), (0, 0.001)]
+)
 def test_the_tokens_left_are_those_that_a_sorted_list_says(top_k, top_p):
     logits = np.random.default_rng(0).normal(size=(6, 50)).astype(np.float32) * 2
     for row, found in zip(logits, np.asarray(jax.jit(decoding.restricted)(logits, top_k, top_p))):
-        ranked = sorted(range(50), key=lambda token: -row[token])[:top_k or 50]
+        ranked = sorted(range(50), key=lambda token: -row[token])[: top_k or 50]
         shares = reference.softmax(row[ranked].astype(float))
         n = next((n for n in range(1, len(ranked)) if shares[:n].sum() >= top_p), len(ranked))
         assert np.flatnonzero(np.isfinite(found)).tolist() == sorted(ranked[:n])
@@ -81,10 +104,18 @@ def test_the_tokens_left_are_those_that_a_sorted_list_says(top_k, top_p):
 
 @pytest.mark.parametrize('temperature', [0.5, 1.0, 2.0])
 def test_tokens_are_drawn_as_often_as_the_softmax_says(temperature):
-    logits, n = np.array([1.0, 0.0, 2.0, -1.0], np.float32), 20_000
-    how = {'temperature': np.float32(temperature), 'top_k': np.int32(3), 'top_p': np.float32(1), 'seed': np.uint32(3),
-           'never': np.int32(-1)}
-    drawn = decoding.choose(np.tile(logits, (n, 1)), how, np.arange(n, dtype=np.uint32), np.uint32(0))
+    logits = np.array([1.0, 0.0, 2.0, -1.0], np.float32)
+    n = 20_000
+    how = {
+        'temperature': np.float32(temperature),
+        'top_k': np.int32(3),
+        'top_p': np.float32(1),
+        'seed': np.uint32(3),
+        'never': np.int32(-1),
+    }
+    drawn = decoding.choose(
+        np.tile(logits, (n, 1)), how, np.arange(n, dtype=np.uint32), np.uint32(0)
+    )
     expected = np.where(logits > -1, np.exp(logits / temperature), 0)
     shares = np.bincount(drawn, minlength=4) / n
     np.testing.assert_allclose(shares, expected / expected.sum(), atol=0.012)
@@ -92,7 +123,8 @@ def test_tokens_are_drawn_as_often_as_the_softmax_says(temperature):
 
 
 def test_a_seed_decides_and_each_stream_has_its_own_numbers():
-    prompt, how = [1, 2, 3], Sampling(temperature=3)
+    prompt = [1, 2, 3]
+    how = Sampling(temperature=3)
     three = generate(9, [prompt] * 3, how)
     assert (three == generate(9, [prompt] * 3, how)).all()
     assert (three[0] != three[1]).any()
@@ -104,7 +136,8 @@ def test_other_prompts_and_settings_run_the_same_programs():
     generate(30, PROMPTS, Sampling(top_k=3))
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None)
+        lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None
+    )
     generate(45, [[1], list(range(24)), [2] * 18], Sampling(0.3, 8, 0.7, 9))
     generate(45, [[1], list(range(22)), [2]], Sampling(temperature=0))
     generate(45, [[1], [3], [2]], Sampling(top_p=0.3))
@@ -114,10 +147,18 @@ def test_other_prompts_and_settings_run_the_same_programs():
     assert len(compiled) == 1
 
 
-@pytest.mark.parametrize('fields, message', [
-    ({'temperature': -1}, 'temperature is -1, must be a number of at'), ({'temperature': float('nan')}, 'temperature'),
-    ({'top_k': 1.5}, 'top_k is 1.5, must be a whole'), ({'top_k': True}, 'top_k'), ({'top_p': 0}, 'top_p is 0, must'),
-    ({'top_p': 1.1}, 'top_p is 1.1'), ({'seed': -1, 'top_k': -2}, 'top_k is -2, .*; seed is -1')])
+@pytest.mark.parametrize(
+    'fields, message',
+    [
+        ({'temperature': -1}, 'temperature is -1, must be a number of at'),
+        ({'temperature': float('nan')}, 'temperature'),
+        ({'top_k': 1.5}, 'top_k is 1.5, must be a whole'),
+        ({'top_k': True}, 'top_k'),
+        ({'top_p': 0}, 'top_p is 0, must'),
+        ({'top_p': 1.1}, 'top_p is 1.1'),
+        ({'seed': -1, 'top_k': -2}, 'top_k is -2, .*; seed is -1'),
+    ],
+)
 def test_a_setting_that_cannot_be_is_named(fields, message):
     with pytest.raises(UserError, match=message):
         Sampling(**fields)
@@ -131,7 +172,9 @@ def test_the_unknown_token_is_never_chosen(temperature):
     tree['embed']['tokens'][5] = np.sign(hidden[0, -1]) * 50
     found = {}
     for never in (-1, 5):
-        source = decoding.tokens(MODELS['gpt'], tree, MESH, PROMPTS[2:], Sampling(temperature=temperature), never=never)
+        source = decoding.tokens(
+            MODELS['gpt'], tree, MESH, PROMPTS[2:], Sampling(temperature=temperature), never=never
+        )
         found[never] = np.array(list(itertools.islice(source, 20)))
     assert found[-1][0] == 5 or temperature == 100
     assert (found[5] != 5).all() and (found[5] < 40).all()

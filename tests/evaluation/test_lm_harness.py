@@ -1,4 +1,6 @@
-"""lm-evaluation-harness: its requests against plain forwards, tasks of local files against our own zero-shot scorer."""
+"""lm-evaluation-harness: its requests against plain forwards, tasks of local files against our own
+zero-shot scorer."""
+
 import json
 import pathlib
 import random
@@ -46,14 +48,31 @@ def greedy(lm, context, tokens):
 @pytest.fixture(scope='module')
 def pretrained(tmp_path_factory):
     """Weights large enough for a model that is sure of itself."""
-    fields = import_run.fields({'n_layer': 1, 'n_embd': 16, 'n_head': 2, 'n_inner': 32, 'n_ctx': N_CTX,
-                                'vocab_size': TOKENIZER.vocab_size})
+    fields = import_run.fields(
+        {
+            'n_layer': 1,
+            'n_embd': 16,
+            'n_head': 2,
+            'n_inner': 32,
+            'n_ctx': N_CTX,
+            'vocab_size': TOKENIZER.vocab_size,
+        }
+    )
 
     def weights(name):
-        drawn = np.random.default_rng(zlib.crc32(name.encode())).normal(0, 0.5, names.shapes(fields)[name])
+        drawn = np.random.default_rng(zlib.crc32(name.encode())).normal(
+            0, 0.5, names.shapes(fields)[name]
+        )
         return drawn.astype(np.float32) + ('ln_' in name and name.endswith('weight'))
-    return import_run.save(tmp_path_factory.mktemp('harness') / 'run', 'a test', {'kind': 'pretrain', 'model': fields},
-                           lambda: names.to_tree(fields, weights), TOKENIZER, {}).path
+
+    return import_run.save(
+        tmp_path_factory.mktemp('harness') / 'run',
+        'a test',
+        {'kind': 'pretrain', 'model': fields},
+        lambda: names.to_tree(fields, weights),
+        TOKENIZER,
+        {},
+    ).path
 
 
 @pytest.fixture(scope='module')
@@ -86,7 +105,10 @@ def test_a_continuation_has_the_probability_and_the_flag_of_a_plain_forward(lm, 
     for text in TEXTS:  # with the most probable word after it, where that is a token by itself
         token = int(plain_scores.logits(params, TOKENIZER.encode(text))[-1].argmax())
         if TOKENIZER.encode(TOKENIZER.piece(token)) == [token]:
-            asked += [(text, f' {TOKENIZER.piece(token)}'), (text, f' {TOKENIZER.piece(token)} the')]
+            asked += [
+                (text, f' {TOKENIZER.piece(token)}'),
+                (text, f' {TOKENIZER.piece(token)} the'),
+            ]
     found = lm.loglikelihood(requests(*asked))
     for (context, continuation), (nats, best) in zip(asked, found, strict=True):
         before = TOKENIZER.encode(context) or [TOKENIZER.newline_id]
@@ -101,30 +123,48 @@ def test_a_rolling_text_is_every_token_once_in_the_harness_windows(lm, params):
     n = len(ids) - 1
     assert n > 2 * N_CTX and n % N_CTX  # several windows, the last one not full by itself
     full = n // N_CTX
-    expected = [nats(params, ids[k * N_CTX:(k + 1) * N_CTX + 1], N_CTX) for k in range(full)]
-    expected.append(nats(params, ids[-N_CTX - 1:], n - full * N_CTX))
+    expected = [nats(params, ids[k * N_CTX : (k + 1) * N_CTX + 1], N_CTX) for k in range(full)]
+    expected.append(nats(params, ids[-N_CTX - 1 :], n - full * N_CTX))
     found = lm.loglikelihood_rolling(requests((LONG,), (TEXTS[0],), (' \n',)))
     short = [TOKENIZER.newline_id, *TOKENIZER.encode(TEXTS[0])]
     assert found == pytest.approx([sum(expected), nats(params, short, len(short) - 1), 0], abs=1e-3)
 
 
 def test_a_context_that_is_too_long_loses_its_beginning_with_one_notice(lm, params, capfd):
-    ids, after = TOKENIZER.encode(LONG), TOKENIZER.encode(TEXTS[20])
-    found = lm.loglikelihood(requests((LONG, f'\n{TEXTS[20]}'), ('The', ' cat'), (LONG, ' the'), ('a', f' {LONG}')))
-    expected = nats(params, [*ids, TOKENIZER.newline_id, *after][-N_CTX - 1:], len(after) + 1)
+    ids = TOKENIZER.encode(LONG)
+    after = TOKENIZER.encode(TEXTS[20])
+    found = lm.loglikelihood(
+        requests((LONG, f'\n{TEXTS[20]}'), ('The', ' cat'), (LONG, ' the'), ('a', f' {LONG}'))
+    )
+    expected = nats(params, [*ids, TOKENIZER.newline_id, *after][-N_CTX - 1 :], len(after) + 1)
     assert found[0][0] == pytest.approx(expected, abs=1e-4)
     whole = lm.loglikelihood_rolling(requests((LONG,)))[0]  # a continuation of several windows
-    first = [nats(params, [before, *ids[:N_CTX]], N_CTX) for before in (*TOKENIZER.encode('a'), TOKENIZER.newline_id)]
+    first = [
+        nats(params, [before, *ids[:N_CTX]], N_CTX)
+        for before in (*TOKENIZER.encode('a'), TOKENIZER.newline_id)
+    ]
     assert found[3][0] == pytest.approx(whole + first[0] - first[1], abs=1e-3)
     (told,) = notices(capfd)
-    assert told.startswith(f'notice: 3 of 4 requests exceed the context of {N_CTX} tokens') and 'from the left' in told
+    assert (
+        told.startswith(f'notice: 3 of 4 requests exceed the context of {N_CTX} tokens')
+        and 'from the left' in told
+    )
 
 
-@pytest.mark.parametrize('context, continuation, before, after', [
-    ('The cat', ' sat.', 'the cat', 'sat .'), ('The cat ', 'sat.', 'the cat', 'sat .'),
-    ('', 'The cat', '\n', 'the cat'), (' \n', 'cat', '\n', 'cat'), ('A\n', 'B', 'a', '\nb'),
-    ('A\n\n', '\nB', 'a', '\nb'), ('Answer:', 'A', 'answer :', 'a'), ('The ca', 't sat', 'the cat', 'sat'),
-    ('The ca', 't', 'the ca', 't')])
+@pytest.mark.parametrize(
+    'context, continuation, before, after',
+    [
+        ('The cat', ' sat.', 'the cat', 'sat .'),
+        ('The cat ', 'sat.', 'the cat', 'sat .'),
+        ('', 'The cat', '\n', 'the cat'),
+        (' \n', 'cat', '\n', 'cat'),
+        ('A\n', 'B', 'a', '\nb'),
+        ('A\n\n', '\nB', 'a', '\nb'),
+        ('Answer:', 'A', 'answer :', 'a'),
+        ('The ca', 't sat', 'the cat', 'sat'),
+        ('The ca', 't', 'the ca', 't'),
+    ],
+)
 def test_a_pair_is_split_where_its_context_ends(context, continuation, before, after):
     tokenizer = bpe_training.train(['the cat sat . answer : a b cat sat'] * 3, merges=30)
     found = lm_harness.pair(tokenizer, context, continuation)
@@ -133,33 +173,50 @@ def test_a_pair_is_split_where_its_context_ends(context, continuation, before, a
 
 def test_texts_are_those_of_generate_up_to_the_stop_string(lm, model):
     arguments = {'until': [], 'max_gen_toks': 12, 'do_sample': True, 'temperature': 0.7, 'top_k': 9}
-    found = lm.generate_until(requests((TEXTS[1], arguments), ('', arguments), (TEXTS[1], arguments)))
-    first, second = text_generation.generate(*model, MESH, TOKENIZER, [TEXTS[1]] * 2, 12, Sampling(0.7, 9))
+    found = lm.generate_until(
+        requests((TEXTS[1], arguments), ('', arguments), (TEXTS[1], arguments))
+    )
+    first, second = text_generation.generate(
+        *model, MESH, TOKENIZER, [TEXTS[1]] * 2, 12, Sampling(0.7, 9)
+    )
     assert (found[0], found[2]) == (first.text, second.text) and first.text != second.text
-    only, = text_generation.generate(*model, MESH, TOKENIZER, [[TOKENIZER.newline_id]], 12, Sampling(0.7, 9))
+    (only,) = text_generation.generate(
+        *model, MESH, TOKENIZER, [[TOKENIZER.newline_id]], 12, Sampling(0.7, 9)
+    )
     assert found[1] == only.text
     whole = greedy(lm, TEXTS[1], 12)
-    assert len(TOKENIZER.encode(whole)) >= 6 and whole == text_generation.generate(
-        *model, MESH, TOKENIZER, [TEXTS[1]], 12, Sampling(0))[0].text
+    assert (
+        len(TOKENIZER.encode(whole)) >= 6
+        and whole
+        == text_generation.generate(*model, MESH, TOKENIZER, [TEXTS[1]], 12, Sampling(0))[0].text
+    )
     stop = whole.split()[-1]
-    cut, = lm.generate_until(requests((TEXTS[1], {'until': stop.upper(), 'max_new_tokens': 12})))
-    assert cut == whole[:whole.find(stop)].strip()
+    (cut,) = lm.generate_until(requests((TEXTS[1], {'until': stop.upper(), 'max_new_tokens': 12})))
+    assert cut == whole[: whole.find(stop)].strip()
 
 
 def test_a_prompt_leaves_room_for_what_is_generated(lm, monkeypatch, capfd):
-    ids, read = TOKENIZER.encode(LONG), []
+    ids = TOKENIZER.encode(LONG)
+    read = []
 
     def generate(model, params, mesh, tokenizer, prompts, tokens, how, stop):
         read.extend((prompt, tokens) for prompt in prompts)
         return [text_generation.Continuation([], 'text', 'length')] * len(prompts)
+
     monkeypatch.setattr(text_generation, 'generate', generate)
     asked = [(LONG, {'max_gen_toks': tokens}) for tokens in (4, 30, 300)]
     asked += [(LONG, {}), (TEXTS[0], {'max_gen_toks': 9})]
     assert lm.generate_until(requests(*asked)) == ['text'] * 5
-    half, short = N_CTX // 2, TOKENIZER.encode(TEXTS[0])
+    half = N_CTX // 2
+    short = TOKENIZER.encode(TEXTS[0])
     assert sorted(read, key=lambda one: one[1]) == [
-        (ids[4 - N_CTX:], 4), (short, 9), (ids[-half:], half), (ids[-half:], 30), (ids[-half:], 300)]
-    told, = notices(capfd)
+        (ids[4 - N_CTX :], 4),
+        (short, 9),
+        (ids[-half:], half),
+        (ids[-half:], 30),
+        (ids[-half:], 300),
+    ]
+    (told,) = notices(capfd)
     assert told.startswith(f'notice: 4 of 5 requests exceed the context of {N_CTX} tokens')
 
 
@@ -167,28 +224,57 @@ def test_a_prompt_leaves_room_for_what_is_generated(lm, monkeypatch, capfd):
 
 EXAMPLES = {
     'sst2': [Example(str(i), (text,), label=i % 2) for i, text in enumerate(TEXTS[:8])],
-    'race': [Example(question, (passage['article'], question), tuple(options), 'ABCD'.index(answer))
-             for passage in PASSAGES['middle'] for question, options, answer in
-             zip(passage['questions'], passage['options'], passage['answers'])],
-    'dpr': [Example(str(i), (f'{before} ', f' {after}'), choices, 'AB'.index(label))
-            for i, (before, _, after, *choices, label) in enumerate(SCHEMAS)],
-    'blimp': [Example(str(i), (), (TEXTS[i], TEXTS[i + 20]), 0) for i in range(8)]}
+    'race': [
+        Example(question, (passage['article'], question), tuple(options), 'ABCD'.index(answer))
+        for passage in PASSAGES['middle']
+        for question, options, answer in zip(
+            passage['questions'], passage['options'], passage['answers']
+        )
+    ],
+    'dpr': [
+        Example(str(i), (f'{before} ', f' {after}'), choices, 'AB'.index(label))
+        for i, (before, _, after, *choices, label) in enumerate(SCHEMAS)
+    ],
+    'blimp': [Example(str(i), (), (TEXTS[i], TEXTS[i + 20]), 0) for i in range(8)],
+}
 BLIMP = yaml.safe_load((HARNESS / 'tasks' / 'blimp' / '_template_yaml').read_text())
 # What the harness makes of the same texts. dpr: one continuation after each of several contexts.
 PROMPTS = {
-    'sst2': {'doc_to_text': '{{texts[0]}} very', 'doc_to_choice': ['negative', 'positive'], 'doc_to_target': 'label'},
-    'race': {'doc_to_text': '{{texts[0]}} {{texts[1]}}', 'doc_to_choice': '{{choices}}', 'doc_to_target': 'label'},
-    'dpr': {'doc_to_text': 'label', 'doc_to_choice': '{{[texts[0] + choices[0], texts[0] + choices[1]]}}',
-            'doc_to_target': '{{texts[1]}}', 'target_delimiter': ''},
-    'blimp': {name: BLIMP[name] for name in ('doc_to_text', 'doc_to_choice', 'doc_to_target')}}  # the harness's own
+    'sst2': {
+        'doc_to_text': '{{texts[0]}} very',
+        'doc_to_choice': ['negative', 'positive'],
+        'doc_to_target': 'label',
+    },
+    'race': {
+        'doc_to_text': '{{texts[0]}} {{texts[1]}}',
+        'doc_to_choice': '{{choices}}',
+        'doc_to_target': 'label',
+    },
+    'dpr': {
+        'doc_to_text': 'label',
+        'doc_to_choice': '{{[texts[0] + choices[0], texts[0] + choices[1]]}}',
+        'doc_to_target': '{{texts[1]}}',
+        'target_delimiter': '',
+    },
+    # The harness's own
+    'blimp': {name: BLIMP[name] for name in ('doc_to_text', 'doc_to_choice', 'doc_to_target')},
+}
 
 
 def write_task(directory, name, rows, **config):
     """A task of local files, nothing else."""
     data = directory / f'{name}.jsonl'
     data.write_text(''.join(json.dumps(row) + '\n' for row in rows))
-    config = {'task': name, 'dataset_path': 'json', 'test_split': 'test', 'output_type': 'multiple_choice',
-              'dataset_kwargs': {'data_files': {'test': str(data)}, 'cache_dir': str(directory / 'cache')}} | config
+    config = {
+        'task': name,
+        'dataset_path': 'json',
+        'test_split': 'test',
+        'output_type': 'multiple_choice',
+        'dataset_kwargs': {
+            'data_files': {'test': str(data)},
+            'cache_dir': str(directory / 'cache'),
+        },
+    } | config
     (directory / f'{name}.yaml').write_text(json.dumps(config))  # JSON is YAML
 
 
@@ -196,19 +282,47 @@ def write_task(directory, name, rows, **config):
 def tasks(tmp_path_factory):
     directory = tmp_path_factory.mktemp('tasks')
     for name, prompt in PROMPTS.items():
-        rows = [{'texts': e.texts, 'choices': e.choices, 'label': e.label,
-                 **dict(zip(('sentence_good', 'sentence_bad'), e.choices))} for e in EXAMPLES[name]]
+        rows = [
+            {
+                'texts': e.texts,
+                'choices': e.choices,
+                'label': e.label,
+                **dict(zip(('sentence_good', 'sentence_bad'), e.choices)),
+            }
+            for e in EXAMPLES[name]
+        ]
         write_task(directory, name, rows, metric_list=[{'metric': 'acc'}], **prompt)
-    rows = [{'text': '\n'.join(TEXTS[i:i + 5 * i])} for i in range(1, 5)]
-    write_task(directory, 'rolling', rows, output_type='loglikelihood_rolling', doc_to_text='',
-               doc_to_target='{{text}}', metric_list=[{'metric': 'word_perplexity'}, {'metric': 'bits_per_byte'}])
+    rows = [{'text': '\n'.join(TEXTS[i : i + 5 * i])} for i in range(1, 5)]
+    write_task(
+        directory,
+        'rolling',
+        rows,
+        output_type='loglikelihood_rolling',
+        doc_to_text='',
+        doc_to_target='{{text}}',
+        metric_list=[{'metric': 'word_perplexity'}, {'metric': 'bits_per_byte'}],
+    )
     for name, settings in (('written', {'max_gen_toks': 8}), ('beams', {'num_beams': 4})):
         rows = [{'text': text, 'answer': 'no such answer'} for text in TEXTS[:3]]
-        write_task(directory, name, rows, output_type='generate_until', doc_to_text='{{text}}',
-                   doc_to_target='{{answer}}', generation_kwargs={'until': ['.'], **settings},
-                   metric_list=[{'metric': 'exact_match'}])
-    write_task(directory, 'missing', [], doc_to_text='{{text}}', doc_to_target='label', doc_to_choice=['a', 'b'],
-               dataset_kwargs={'data_files': {'test': str(directory / 'no such file.jsonl')}})
+        write_task(
+            directory,
+            name,
+            rows,
+            output_type='generate_until',
+            doc_to_text='{{text}}',
+            doc_to_target='{{answer}}',
+            generation_kwargs={'until': ['.'], **settings},
+            metric_list=[{'metric': 'exact_match'}],
+        )
+    write_task(
+        directory,
+        'missing',
+        [],
+        doc_to_text='{{text}}',
+        doc_to_target='label',
+        doc_to_choice=['a', 'b'],
+        dataset_kwargs={'data_files': {'test': str(directory / 'no such file.jsonl')}},
+    )
     return directory
 
 
@@ -219,7 +333,9 @@ def evaluated(pretrained, tasks):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, 'connect', lambda _, address: asked.append(address))
         patch.setattr(socket, 'getaddrinfo', lambda *address, **_: asked.append(address))
-        found, samples = lm_harness.evaluate(pretrained, [*PROMPTS, 'rolling', 'written'], tasks, batch_size=BATCH)
+        found, samples = lm_harness.evaluate(
+            pretrained, [*PROMPTS, 'rolling', 'written'], tasks, batch_size=BATCH
+        )
     by_task = {}
     for sample in samples:
         by_task.setdefault(sample['task'], []).append(sample)
@@ -229,7 +345,9 @@ def evaluated(pretrained, tasks):
 @pytest.mark.parametrize('task', PROMPTS)
 def test_our_zero_shot_scorer_and_the_harness_agree_item_by_item(evaluated, model, task):
     found, samples, _ = evaluated
-    rows = zero_shot_heuristics.encode_all(zero_shot_heuristics.get(task), EXAMPLES[task], TOKENIZER, N_CTX, task)
+    rows = zero_shot_heuristics.encode_all(
+        zero_shot_heuristics.get(task), EXAMPLES[task], TOKENIZER, N_CTX, task
+    )
     right = []
     for row, sample in zip(rows, samples[task], strict=True):
         sums, _ = log_probs.last_tokens(*model, MESH, row.sequences, BATCH * N_CTX)
@@ -241,31 +359,52 @@ def test_our_zero_shot_scorer_and_the_harness_agree_item_by_item(evaluated, mode
     assert sum(right) != 1.0 * len(right)
 
 
-def test_results_have_the_harness_metrics_and_what_was_evaluated_and_nothing_was_fetched(evaluated, pretrained, lm):
+def test_results_have_the_harness_metrics_and_what_was_evaluated_and_nothing_was_fetched(
+    evaluated, pretrained, lm
+):
     found, samples, asked = evaluated
     texts = [sample['doc']['text'] for sample in samples['rolling']]
     nats = -sum(lm.loglikelihood_rolling(requests(*((text,) for text in texts))))
     metrics = found['results']['rolling']
-    assert metrics['bits_per_byte,none'] == pytest.approx(nats / np.log(2) / sum(len(text.encode()) for text in texts))
-    assert metrics['word_perplexity,none'] == pytest.approx(np.exp(nats / sum(len(text.split()) for text in texts)))
+    assert metrics['bits_per_byte,none'] == pytest.approx(
+        nats / np.log(2) / sum(len(text.encode()) for text in texts)
+    )
+    assert metrics['word_perplexity,none'] == pytest.approx(
+        np.exp(nats / sum(len(text.split()) for text in texts))
+    )
     answers = [sample['resps'][0][0] for sample in samples['written']]
-    assert answers == [greedy(lm, text, 8).partition('.')[0].strip() for text in TEXTS[:3]] and all(answers)
+    assert answers == [greedy(lm, text, 8).partition('.')[0].strip() for text in TEXTS[:3]] and all(
+        answers
+    )
     assert found['results']['written']['exact_match,none'] == 0 and not asked
-    assert found['run'] == str(pretrained) and found['step'] == import_run.STEP and len(found['digest']) >= 16
+    assert (
+        found['run'] == str(pretrained)
+        and found['step'] == import_run.STEP
+        and len(found['digest']) >= 16
+    )
     assert found['provenance']['versions'].keys() >= {'lm_eval', 'jax'}
     assert 'word_perplexity' in lm_harness.table(found) and json.dumps(found)
 
 
-@pytest.mark.parametrize('given, message', [
-    ({'tasks': ['sst2', 'nothing', 'none']}, "unknown task 'nothing', 'none': "),
-    ({'tasks': []}, r'unknown task \(none given\): '),
-    ({'tasks': ['missing']}, r'missing: cannot be loaded \(FileNotFoundError: .*'),
-    ({'tasks': ['beams']}, 'generation_kwargs .*num_beams.*supported are until'),
-    ({'include_path': pathlib.Path('nowhere')}, 'nowhere: not a directory of tasks'),
-    ({'limit': 0.0}, 'limit is 0.0, must be above 0')])
-def test_a_mistake_is_named_before_any_task_is_scored(pretrained, tasks, monkeypatch, given, message):
-    manager = lm_harness.TaskManager  # without the harness's own tasks, which take it half a minute to list
-    monkeypatch.setattr(lm_harness, 'TaskManager', lambda **given: manager(**given | {'include_defaults': False}))
+@pytest.mark.parametrize(
+    'given, message',
+    [
+        ({'tasks': ['sst2', 'nothing', 'none']}, "unknown task 'nothing', 'none': "),
+        ({'tasks': []}, r'unknown task \(none given\): '),
+        ({'tasks': ['missing']}, r'missing: cannot be loaded \(FileNotFoundError: .*'),
+        ({'tasks': ['beams']}, 'generation_kwargs .*num_beams.*supported are until'),
+        ({'include_path': pathlib.Path('nowhere')}, 'nowhere: not a directory of tasks'),
+        ({'limit': 0.0}, 'limit is 0.0, must be above 0'),
+    ],
+)
+def test_a_mistake_is_named_before_any_task_is_scored(
+    pretrained, tasks, monkeypatch, given, message
+):
+    # Without the harness's own tasks, which take it half a minute to list
+    manager = lm_harness.TaskManager
+    monkeypatch.setattr(
+        lm_harness, 'TaskManager', lambda **given: manager(**given | {'include_defaults': False})
+    )
     monkeypatch.setattr(lm_harness.evaluator, 'evaluate', None)
     with pytest.raises(UserError, match=f'^{message}'):
         lm_harness.evaluate(pretrained, **{'tasks': ['sst2'], 'include_path': tasks} | given)
@@ -273,10 +412,19 @@ def test_a_mistake_is_named_before_any_task_is_scored(pretrained, tasks, monkeyp
 
 @pytest.mark.slow
 def test_the_command_writes_results_and_samples(pretrained, tasks, tmp_path):
-    out, samples = tmp_path / 'results.json', tmp_path / 'samples.jsonl'
+    out = tmp_path / 'results.json'
+    samples = tmp_path / 'samples.jsonl'
     given = [f'--init_from={pretrained}', f'--include_path={tasks}']
-    done = command('lm_eval', *given, '--tasks=race,rolling', '--limit=3', f'--out={out}', f'--samples={samples}',
-                   check=0, env={'HF_HUB_OFFLINE': '1'})
+    done = command(
+        'lm_eval',
+        *given,
+        '--tasks=race,rolling',
+        '--limit=3',
+        f'--out={out}',
+        f'--samples={samples}',
+        check=0,
+        env={'HF_HUB_OFFLINE': '1'},
+    )
     assert 'race' in done.stdout and 'word_perplexity' in done.stdout and '%|' not in done.stderr
     found = json.loads(out.read_text())
     assert found['results']['race']['sample_len'] == 3 and found['step'] == import_run.STEP

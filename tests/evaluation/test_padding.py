@@ -1,4 +1,5 @@
 """Padded lengths, groups with a common prefix (against exhaustive search), and their batches."""
+
 import itertools
 import os
 
@@ -15,13 +16,18 @@ ONE_DEVICE = sharding.make_mesh(devices=jax.devices()[:1])
 def test_a_common_prefix_is_shared_where_that_saves_tokens():
     def found(*sequences):
         return sorted(padding.grouped([(list(ids), n) for ids, n in sequences], 512))
-    question, other = range(100, 400), range(100, 395)
+
+    question = range(100, 400)
+    other = range(100, 395)
     answers = [([*question, 1, 2, 3], 3), ([*question, 4], 1), ([*question, 1, 2], 2)]
-    # The question's last token is read with each answer: its state predicts the answer's first token.
+    # The question's last token is read with each answer: its state predicts the answer's first
+    # token.
     assert found(*answers) == [((4, 304, 4, 4), 299, [2, 0, 1])]
     assert [group.shape for group in found(*answers[:1])] == [(1, 0, 304, 4)]
-    assert [len(group.members) for group in found(*answers * 4)] == [4, 8]  # at most eight sequences share a prefix
-    # Another question about the same document shares the document. A text that shares too little does not.
+    # At most eight sequences share a prefix
+    assert [len(group.members) for group in found(*answers * 4)] == [4, 8]
+    # Another question about the same document shares the document. A text that shares too little
+    # does not.
     assert [group.shared for group in found(*answers, ([*other, 9, 9], 1))] == [295]
     assert [group.shared for group in found(*answers, ([*range(100, 150), 9, 9], 1))] == [0, 299]
     # Cut from the left at different places, and scored from the first token on: nothing is shared.
@@ -36,30 +42,50 @@ def test_batches_hold_groups_of_like_sizes_and_few_shapes():
         sequences += with_prefix(rng, int(n), (1, 1), (2, 2), (3, 3), (9, 9))
     groups = padding.grouped(sequences, 512)
     found = list(padding.batches(groups, 4096, ONE_DEVICE))
-    assert sorted(i for *_, held in found for group in held for i in group.members) == list(range(1200))
+    assert sorted(i for *_, held in found for group in held for i in group.members) == list(
+        range(1200)
+    )
     for G, shape, held in found:
         assert len(held) <= G <= max(1, 4096 // shape.tokens)
         assert all(own <= size for group in held for own, size in zip(group.shape, shape))
     assert len({(G, shape) for G, shape, _ in found}) < 20
-    assert sum(G * shape.tokens for G, shape, _ in found) < 1.2 * sum(group.shape.tokens for group in groups)
+    assert sum(G * shape.tokens for G, shape, _ in found) < 1.2 * sum(
+        group.shape.tokens for group in groups
+    )
     assert {G % 8 for G, *_ in padding.batches(groups, 4096, sharding.make_mesh())} == {0}
 
 
 def test_few_lengths_are_padded_to_and_none_beyond_the_context():
-    assert sorted({padding.padded(n, 512) for n in range(1, 600)}) == [16, 32, 64, 96, 144, 208, 304, 448, 512]
+    assert sorted({padding.padded(n, 512) for n in range(1, 600)}) == [
+        16,
+        32,
+        64,
+        96,
+        144,
+        208,
+        304,
+        448,
+        512,
+    ]
     assert all(n <= padding.padded(n, 100) <= 100 for n in range(1, 101))
     assert [padding.padded(n, 512, 1) for n in (1, 2, 3, 8, 9, 17, 65)] == [1, 2, 4, 8, 16, 32, 96]
 
 
 def tokens_read(run):
-    """Padding included, for sequences that are one group in a context of 64 tokens; written from the definition."""
+    """Padding included, for sequences that are one group in a context of 64 tokens; written from
+    the definition."""
     shared = 0
     if len(run) > 1:
-        shared = min(len(os.path.commonprefix([ids for ids, _ in run])), *(len(ids) - 1 - n for ids, n in run))
+        shared = min(
+            len(os.path.commonprefix([ids for ids, _ in run])),
+            *(len(ids) - 1 - n for ids, n in run),
+        )
         if shared == 0 or len(run) > 8:
             return np.inf  # is no group
     rest = padding.padded(max(len(ids) for ids, _ in run) - 1 - shared, 64, 1)
-    return (padding.padded(shared, 64, 1) if shared else 0) + 2 ** int(np.ceil(np.log2(len(run)))) * rest
+    return (padding.padded(shared, 64, 1) if shared else 0) + 2 ** int(
+        np.ceil(np.log2(len(run)))
+    ) * rest
 
 
 def test_groups_read_as_few_tokens_as_the_best_of_all_ways_to_cut_the_sorted_sequences():
@@ -67,9 +93,16 @@ def test_groups_read_as_few_tokens_as_the_best_of_all_ways_to_cut_the_sorted_seq
     for _ in range(20):
         sequences = []
         for n in (6, 3):  # answers to a question
-            rests = [(int(length), int(rng.integers(1, length + 1))) for length in rng.integers(1, 9, n)]
+            rests = [
+                (int(length), int(rng.integers(1, length + 1))) for length in rng.integers(1, 9, n)
+            ]
             sequences += with_prefix(rng, int(rng.integers(1, 30)), *rests)
         found = sum(group.shape.tokens for group in padding.grouped(sequences, 64))
-        ways = ([0, *inner, 9] for n in range(9) for inner in itertools.combinations(range(1, 9), n))
-        runs = [[sorted(sequences)[first:last] for first, last in itertools.pairwise(ends)] for ends in ways]
+        ways = (
+            [0, *inner, 9] for n in range(9) for inner in itertools.combinations(range(1, 9), n)
+        )
+        runs = [
+            [sorted(sequences)[first:last] for first, last in itertools.pairwise(ends)]
+            for ends in ways
+        ]
         assert found == min(sum(map(tokens_read, way)) for way in runs)

@@ -1,5 +1,6 @@
-"""The baselines of the fine-tuned tables: features by hand, planted rules found, the frozen model's numbers against the
-numpy model, the cell that says who is ahead."""
+"""The baselines of the fine-tuned tables: features by hand, planted rules found, the frozen model's
+numbers against the numpy model, the cell that says who is ahead."""
+
 import concurrent.futures
 import dataclasses
 import itertools
@@ -32,42 +33,60 @@ def sentence(rng, n=6):
 
 
 def planted(rng, task, n=200):
-    """Rows whose label follows from shared words (pairs, choices) or from one word (single texts)."""
+    """Rows whose label follows from shared words (pairs, choices) or from one word (single
+    texts)."""
     rows = []
     for i in range(n):
-        text, other = sentence(rng), sentence(rng)
+        text = sentence(rng)
+        other = sentence(rng)
         part = ' '.join(text.split()[:3])
         right = int(rng.integers(2))
         if task is STORY:
-            rows.append(Example(str(i), (text,), (part, other) if right == 0 else (other, part), right))
+            rows.append(
+                Example(str(i), (text,), (part, other) if right == 0 else (other, part), right)
+            )
         elif task is SST2:
             rows.append(Example(str(i), (f'{text} {("bad", "good")[right]}',), (), right))
         elif task is STSB:
             shared = int(rng.integers(7))
-            rows.append(Example(str(i), (text, ' '.join([*text.split()[:shared], *other.split()[shared:]])), (),
-                                5 * shared / 6))
+            rows.append(
+                Example(
+                    str(i),
+                    (text, ' '.join([*text.split()[:shared], *other.split()[shared:]])),
+                    (),
+                    5 * shared / 6,
+                )
+            )
         else:
             rows.append(Example(str(i), (text, part if right == 0 else other), (), right))
     return rows
 
 
 def value(task, rows, scores):
-    return metrics.compute(task.metrics[:1], np.array([row.label for row in rows]), scores)[task.metrics[0]]
+    return metrics.compute(task.metrics[:1], np.array([row.label for row in rows]), scores)[
+        task.metrics[0]
+    ]
 
 
 @pytest.mark.quick
 def test_shared_words_by_hand():
     weights = {'a': 1.0, 'cat': 2.0, 'dog': 3.0, 'sat': 4.0}
     (row,) = baselines.shared_words([('A cat sat', 'a dog, a cat')], weights)
-    assert row.tolist() == pytest.approx([2 / 4, 2 / 3, 2 / 3, 3 / 10, 3 / 7, 3 / 6, math.log(4), math.log(4)])
+    assert row.tolist() == pytest.approx(
+        [2 / 4, 2 / 3, 2 / 3, 3 / 10, 3 / 7, 3 / 6, math.log(4), math.log(4)]
+    )
 
 
 def test_rarity_counts_texts_and_takes_an_unknown_word_for_the_rarest():
     weights = baselines.rarity([Example('0', ('the cat', 'the dog'), (), 0)])
-    assert weights['the'] == pytest.approx(math.log(3 / 2)) and weights['new'] == weights['cat'] == math.log(3)
+    assert weights['the'] == pytest.approx(math.log(3 / 2)) and weights['new'] == weights[
+        'cat'
+    ] == math.log(3)
 
 
-@pytest.mark.parametrize('metric, labels, answer', [('accuracy', [0, 0, 1], 0), ('f1', [0, 0, 0, 1], 1)])
+@pytest.mark.parametrize(
+    'metric, labels, answer', [('accuracy', [0, 0, 1], 0), ('f1', [0, 0, 0, 1], 1)]
+)
 def test_the_constant_answer_is_that_with_the_highest_metric(metric, labels, answer):
     task = dataclasses.replace(RTE, metrics=(metric,))
     train = [Example(str(i), ('a', 'b'), (), label) for i, label in enumerate(labels)]
@@ -82,22 +101,40 @@ def states(sequences):
 
 def log_probs(sequences):
     """A word costs 5 nats, one of the text before it 1, "bad" 9."""
-    return np.array([(-sum(1.0 if word in ' '.join(before).split() else {'bad': 9.0}.get(word, 5.0)
-                           for word in last.split()), len(last.split())) for *before, last in sequences])
+    return np.array(
+        [
+            (
+                -sum(
+                    1.0 if word in ' '.join(before).split() else {'bad': 9.0}.get(word, 5.0)
+                    for word in last.split()
+                ),
+                len(last.split()),
+            )
+            for *before, last in sequences
+        ]
+    )
 
 
-FOUND = {'overlap': baselines.overlap, 'words': baselines.words,
-         'joined': lambda *rows: baselines.probe(*rows, states, joined=True)[0],
-         'likelihood': lambda *rows: baselines.likelihood(*rows, log_probs)}
+FOUND = {
+    'overlap': baselines.overlap,
+    'words': baselines.words,
+    'joined': lambda *rows: baselines.probe(*rows, states, joined=True)[0],
+    'likelihood': lambda *rows: baselines.likelihood(*rows, log_probs),
+}
 
 
-@pytest.mark.parametrize('task, name', [*itertools.product((RTE, STSB, STORY), FOUND), (SST2, 'words'),
-                                        (SST2, 'likelihood')])
+@pytest.mark.parametrize(
+    'task, name',
+    [*itertools.product((RTE, STSB, STORY), FOUND), (SST2, 'words'), (SST2, 'likelihood')],
+)
 def test_a_planted_rule_is_found_on_new_rows(task, name):
     rng = np.random.default_rng(0)
-    train, rows = planted(rng, task), planted(rng, task)
+    train = planted(rng, task)
+    rows = planted(rng, task)
     assert value(task, rows, FOUND[name](task, train, rows)) > 0.9
-    flipped = [dataclasses.replace(row, label=(5 if task is STSB else 1) - row.label) for row in train]
+    flipped = [
+        dataclasses.replace(row, label=(5 if task is STSB else 1) - row.label) for row in train
+    ]
     assert value(task, rows, FOUND[name](task, flipped, rows)) < 0.1
 
 
@@ -108,10 +145,13 @@ def test_n_grams_of_a_pair_are_of_either_text(side):
 
     def rows(n=200):
         for i in range(n):
-            texts, right = [sentence(rng), sentence(rng)], int(rng.integers(2))
+            texts = [sentence(rng), sentence(rng)]
+            right = int(rng.integers(2))
             texts[side] += (' bad', ' good')[right]
             yield Example(str(i), tuple(texts), (), right)
-    train, new = list(rows()), list(rows())
+
+    train = list(rows())
+    new = list(rows())
     assert value(RTE, new, baselines.words(RTE, train, new)) > 0.95
 
 
@@ -126,7 +166,9 @@ def test_the_probe_takes_the_layer_that_knows(task):
         for row, (text,) in zip(found, texts):
             row[[words[word] for word in text.split()]] = 1
         return {1: rng.normal(size=found.shape), 2: found}
-    train, rows = planted(rng, task), planted(rng, task)
+
+    train = planted(rng, task)
+    rows = planted(rng, task)
     found, layer = baselines.probe(task, train, rows, states)
     assert layer == 2 and value(task, rows, found) > 0.8
 
@@ -135,36 +177,66 @@ def test_the_probe_takes_the_layer_that_knows(task):
 def made(monkeypatch):
     """The features of the evaluated rows, of each linear model that a baseline asks for."""
     found = []
-    monkeypatch.setattr(baselines, 'fitted', lambda task, train, rows, features: (found.append(features(rows)), 0.0))
+    monkeypatch.setattr(
+        baselines, 'fitted', lambda task, train, rows, features: (found.append(features(rows)), 0.0)
+    )
     return found
 
 
 def test_similarity_sums_the_joined_states_of_both_orders(made):
     """Neither order may count more; of other pairs the given one is read."""
-    states = {('a', 'b'): [1.0, 2.0], ('b', 'a'): [10.0, 20.0], ('c', 'd'): [3.0, 5.0], ('d', 'c'): [7.0, 9.0]}
+    states = {
+        ('a', 'b'): [1.0, 2.0],
+        ('b', 'a'): [10.0, 20.0],
+        ('c', 'd'): [3.0, 5.0],
+        ('d', 'c'): [7.0, 9.0],
+    }
     rows = [Example('0', ('c', 'd'), (), 0), Example('1', ('a', 'b'), (), 0)]
     for task in (STSB, RTE):
-        baselines.probe(task, rows, rows, lambda pairs: {1: np.array([states[pair] for pair in pairs])}, joined=True)
+        baselines.probe(
+            task,
+            rows,
+            rows,
+            lambda pairs: {1: np.array([states[pair] for pair in pairs])},
+            joined=True,
+        )
     assert [of.tolist() for of in made] == [[[10.0, 14.0], [11.0, 22.0]], [[3.0, 5.0], [1.0, 2.0]]]
     assert baselines.probe(SST2, [Example('0', ('a',), (), 0)], [], None, joined=True) == (None, 0)
 
 
 def test_the_features_of_log_probabilities_by_hand(made):
-    known = {('a',): (-8.0, 4), ('b',): (-6.0, 2), ('b', 'a'): (-4.0, 4), ('a', 'b'): (-1.0, 2), ('',): (0.0, 0)}
+    known = {
+        ('a',): (-8.0, 4),
+        ('b',): (-6.0, 2),
+        ('b', 'a'): (-4.0, 4),
+        ('a', 'b'): (-1.0, 2),
+        ('',): (0.0, 0),
+    }
 
     def log_probs(sequences):
         return np.array([known[texts] for texts in sequences])
-    baselines.likelihood(RTE, [Example('0', ('a', 'b'), (), 0)], [Example('1', ('a', 'b'), (), 0)], log_probs)
-    baselines.likelihood(SST2, [Example('0', ('a',), (), 0)], [Example(text, (text,), (), 0) for text in ('b', '')],
-                         log_probs)
+
+    baselines.likelihood(
+        RTE, [Example('0', ('a', 'b'), (), 0)], [Example('1', ('a', 'b'), (), 0)], log_probs
+    )
+    baselines.likelihood(
+        SST2,
+        [Example('0', ('a',), (), 0)],
+        [Example(text, (text,), (), 0) for text in ('b', '')],
+        log_probs,
+    )
     pair, single = made
-    log2, log4 = math.log(2), math.log(4)
+    log2 = math.log(2)
+    log4 = math.log(4)
     assert pair.tolist() == [pytest.approx([-8, -6, -4, -1, -2, -3, -1, -0.5, log4, log2])]
     assert single.tolist() == [pytest.approx([-6, -3, log2]), [0, 0, 0]]
 
 
 def test_choices_may_be_of_different_numbers():
-    rows = [Example('0', ('a cat',), ('cat', 'dog', 'cow'), 0), Example('1', ('a dog',), ('cat', 'dog'), 1)] * 20
+    rows = [
+        Example('0', ('a cat',), ('cat', 'dog', 'cow'), 0),
+        Example('1', ('a dog',), ('cat', 'dog'), 1),
+    ] * 20
     found = baselines.overlap(STORY, rows, rows)
     assert found.argmax(-1).tolist() == [0, 1] * 20 and found[1, 2] == metrics.ABSENT
 
@@ -172,7 +244,9 @@ def test_choices_may_be_of_different_numbers():
 @pytest.mark.parametrize('n', [1, 4])
 def test_a_few_rows_leave_none_to_choose_the_regularisation_on(n):
     rows = [Example(str(i), (f'word {i}',), label=i % 2) for i in range(n)]
-    found, held_out = baselines.fitted(tasks.get('sst2'), rows, rows, lambda some: np.ones((len(some), 1)) / len(some))
+    found, held_out = baselines.fitted(
+        tasks.get('sst2'), rows, rows, lambda some: np.ones((len(some), 1)) / len(some)
+    )
     assert np.isfinite(found).all() and held_out == 0
 
 
@@ -184,13 +258,32 @@ def test_single_texts_share_no_words_and_rows_of_one_label_have_one_answer():
 
 @pytest.mark.quick
 def test_a_result_below_its_best_baseline_says_so(tmp_path):
-    rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value,
-             'n': 100 if name == 'joined' else 277}
-            for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None), ('random', 0.70),
-                                ('joined', 0.65))]
+    rows = [
+        {
+            'task': 'rte',
+            'split': 'dev',
+            'group': None,
+            'metric': 'accuracy',
+            'baseline': name,
+            'value': value,
+            'n': 100 if name == 'joined' else 277,
+        }
+        for name, value in (
+            ('constant', 0.53),
+            ('overlap', 0.58),
+            ('words', None),
+            ('random', 0.70),
+            ('joined', 0.65),
+        )
+    ]
     (tmp_path / scores.BASELINES_FILE).write_text(json.dumps({'rows': rows}))
-    config, made = types.SimpleNamespace(out=tmp_path), lambda value: types.SimpleNamespace(value=value, n=277)
-    assert scores.best_baseline(config, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
+    config, made = (
+        types.SimpleNamespace(out=tmp_path),
+        lambda value: types.SimpleNamespace(value=value, n=277),
+    )
+    assert (
+        scores.best_baseline(config, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
+    )
     assert scores.best_baseline(config, paper.RTE, made(0.60)) == '58.0 (shared words)'
     assert scores.best_baseline(config, paper.QNLI, made(0.60)) == ''
 
@@ -198,8 +291,11 @@ def test_a_result_below_its_best_baseline_says_so(tmp_path):
 def test_a_row_far_outside_the_training_rows_has_finite_scores():
     def features(rows):
         return np.array([[float(row.texts[0])] for row in rows])
-    train, far = ([Example(str(i), (str(x), ''), (), int(x > 0)) for i, x in enumerate(texts)]
-                  for texts in (np.linspace(-1, 1, 40), [-1e6, 1e6]))
+
+    train, far = (
+        [Example(str(i), (str(x), ''), (), int(x > 0)) for i, x in enumerate(texts)]
+        for texts in (np.linspace(-1, 1, 40), [-1e6, 1e6])
+    )
     scores, _ = baselines.fitted(RTE, train, far, features)
     assert np.isfinite(scores).all() and scores.argmax(-1).tolist() == [0, 1]
 
@@ -210,9 +306,13 @@ def models(pretrained):
 
 
 def line(models, *texts):
-    """The ids of texts, each after a line break, with at most 64 / number of texts tokens for each."""
-    return [i for text in texts
-            for i in [models.tokenizer.newline_id, *models.tokenizer.encode(text)][:64 // len(texts)]]
+    """The ids of texts, each after a line break, with at most 64 / number of texts tokens for
+    each."""
+    return [
+        i
+        for text in texts
+        for i in [models.tokenizer.newline_id, *models.tokenizer.encode(text)][: 64 // len(texts)]
+    ]
 
 
 LONG = 'The cat sat on a mat. ' * 9
@@ -220,12 +320,23 @@ LONG = 'The cat sat on a mat. ' * 9
 
 @pytest.mark.parametrize('trained', [True, False])
 def test_log_probabilities_are_the_plain_softmax_of_the_text_after_the_other(models, trained):
-    sequences = [('The cat',), ('red dogs', 'The cat'), ('The cat', 'red dogs'), (LONG,), (LONG, LONG), ('The cat', ''),
-                 ('', 'The cat')]
+    sequences = [
+        ('The cat',),
+        ('red dogs', 'The cat'),
+        ('The cat', 'red dogs'),
+        (LONG,),
+        (LONG, LONG),
+        ('The cat', ''),
+        ('', 'The cat'),
+    ]
     found = models.log_probs(sequences, trained)
     for texts, (total, n) in zip(sequences, found):
         assert n == min(len(models.tokenizer.encode(texts[-1])), 64 // len(texts) - 1)
-        expected = plain_scores.last(models.params[trained], line(models, *texts), int(n))[0].sum() if n else 0.0
+        expected = (
+            plain_scores.last(models.params[trained], line(models, *texts), int(n))[0].sum()
+            if n
+            else 0.0
+        )
         assert total == pytest.approx(expected, rel=1e-5)
     assert found[3, 1] == 63 and found[4, 1] == 31 and found[5].tolist() == [0, 0]
     assert (models.params[True]['embed']['tokens'] != models.params[False]['embed']['tokens']).any()
@@ -235,49 +346,77 @@ def test_states_are_the_mean_over_the_last_text_after_half_of_the_layers_and_aft
     sequences = [('The cat',), ('red dogs', 'The cat'), (LONG,), (LONG, LONG), ('',)]
     found = models.states(sequences, pretrained=True)
     assert sorted(found) == [2, 3]  # of three
-    encode, params = models.tokenizer.encode, models.params[True]
+    encode = models.tokenizer.encode
+    params = models.params[True]
     for layers, of in found.items():
         lower = params | {'blocks': jax.tree.map(lambda leaf: leaf[:layers], params['blocks'])}
         for state, ids, m in (
-                (of[0], encode('The cat'), len(encode('The cat'))),
-                (of[1], line(models, 'red dogs', 'The cat'), len(encode('The cat'))),
-                (of[2], encode(LONG)[:64], 64), (of[3], line(models, LONG, LONG), 31)):
+            (of[0], encode('The cat'), len(encode('The cat'))),
+            (of[1], line(models, 'red dogs', 'The cat'), len(encode('The cat'))),
+            (of[2], encode(LONG)[:64], 64),
+            (of[3], line(models, LONG, LONG), 31),
+        ):
             expected = reference.gpt(lower, np.array([ids]))[0][0, -m:].mean(axis=0)
             np.testing.assert_allclose(state, expected, atol=1e-5)
         assert not of[4].any()
 
 
-def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(tmp_path, pretrained, monkeypatch):
-    """CoLA has single texts, so nothing is joined. A second run computes nothing, one on other text everything, and the
-    rows of other weights are dropped."""
+def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(
+    tmp_path, pretrained, monkeypatch
+):
+    """CoLA has single texts, so nothing is joined. A second run computes nothing, one on other text
+    everything, and the rows of other weights are dropped."""
     asked = []
     for name in ('states', 'log_probs'):
+
         def asks(self, texts, pretrained, name=name, real=getattr(program.Models, name)):
             asked.append((name, pretrained))
             return real(self, texts, pretrained)
+
         monkeypatch.setattr(program.Models, name, asks)
     monkeypatch.setattr(program, 'MOST_ROWS', 36)
-    config = override(load_config('experiments'), {
-        'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None})
+    config = override(
+        load_config('experiments'),
+        {'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None},
+    )
     run_list.find_models(config)
     rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
-    assert (config.pretrained, asked) == ('', []) and {row['baseline'] for row in rows} == {'constant', 'words'}
+    assert (config.pretrained, asked) == ('', []) and {row['baseline'] for row in rows} == {
+        'constant',
+        'words',
+    }
     assert all(row['n'] == 13 and row['train_rows'] == 36 for row in rows)  # of 40
     config.pretrained = str(pretrained)
     rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
     assert asked == [('states', True), ('states', False), ('log_probs', True), ('log_probs', False)]
     assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == [
-        'constant', 'words', 'probe', 'random', 'likelihood', 'likelihood_random']
-    of_task, again = program.of_task, []
-    monkeypatch.setattr(program, 'of_task', lambda run, name, *given: again.append(name) or of_task(run, name, *given))
-    assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows and again == ['overlap', 'joined']
+        'constant',
+        'words',
+        'probe',
+        'random',
+        'likelihood',
+        'likelihood_random',
+    ]
+    of_task = program.of_task
+    again = []
+    monkeypatch.setattr(
+        program,
+        'of_task',
+        lambda run, name, *given: again.append(name) or of_task(run, name, *given),
+    )
+    assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows and again == [
+        'overlap',
+        'joined',
+    ]
     with (tmp_path / 'CoLA' / 'train.tsv').open('a') as file:
         file.write('gj04\t1\t\tA new sentence.\n')
     rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
     assert again[2:] == list(scores.BASELINES)
     frozen = [row for row in rows if row['baseline'] not in scores.WITHOUT_MODEL]
     older = {name: value for name, value in frozen[0].items() if name != 'weights'}
-    (tmp_path / 'baselines.json').write_text(json.dumps({'rows': [older, frozen[1] | {'weights': 'other'}]}))
+    (tmp_path / 'baselines.json').write_text(
+        json.dumps({'rows': [older, frozen[1] | {'weights': 'other'}]})
+    )
     assert program.run(config, tmp_path / 'baselines.json', ['rte']) == []
     assert scores.baselines(tmp_path / 'baselines.json') == []
 
@@ -289,7 +428,12 @@ def test_two_processes_that_write_one_file_lose_no_row(tmp_path, monkeypatch):
         rows = read(path)
         time.sleep(0.2)
         return rows
+
     monkeypatch.setattr(scores, 'baselines', slowly)
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(lambda i: program._change(tmp_path / 'baselines.json', more=[{'task': i}]), range(4)))
+        list(
+            pool.map(
+                lambda i: program._change(tmp_path / 'baselines.json', more=[{'task': i}]), range(4)
+            )
+        )
     assert sorted(row['task'] for row in read(tmp_path / 'baselines.json')) == [0, 1, 2, 3]

@@ -1,4 +1,6 @@
-"""The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
+"""The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a
+tiny size."""
+
 import contextlib
 import functools
 import importlib.metadata
@@ -19,59 +21,109 @@ from tiny import ROOT, cola, finetune_config, load_config, override
 
 pytestmark = pytest.mark.full
 
-TINY = dict(model__n_layer=1, model__n_embd=16, model__n_head=1, model__n_inner=64, model__n_ctx=16, batch__size=8,
-            optimizer__peak_rate=1e-2)
+TINY = dict(
+    model__n_layer=1,
+    model__n_embd=16,
+    model__n_head=1,
+    model__n_inner=64,
+    model__n_ctx=16,
+    batch__size=8,
+    optimizer__peak_rate=1e-2,
+)
 
 
 def test_a_sweep_is_every_combination_of_its_values_and_a_mistake_in_it_one_line():
-    found = train_step.configs(load_config('pretrain'), 'batch.size=16,32;model.dtype=float32,bfloat16')
+    found = train_step.configs(
+        load_config('pretrain'), 'batch.size=16,32;model.dtype=float32,bfloat16'
+    )
     assert [changes for changes, _ in found] == [
-        {'batch.size': 16, 'model.dtype': 'float32'}, {'batch.size': 16, 'model.dtype': 'bfloat16'},
-        {'batch.size': 32, 'model.dtype': 'float32'}, {'batch.size': 32, 'model.dtype': 'bfloat16'}]
+        {'batch.size': 16, 'model.dtype': 'float32'},
+        {'batch.size': 16, 'model.dtype': 'bfloat16'},
+        {'batch.size': 32, 'model.dtype': 'float32'},
+        {'batch.size': 32, 'model.dtype': 'bfloat16'},
+    ]
     assert [config.batch.size for _, config in found] == [16, 16, 32, 32]
-    for sweep, message in (('batch.size=', '^--sweep: .* is not FIELD=VALUE'),
-                           ('batch.sise=8', "^unknown field batch.sise, did you mean 'batch.size'"),
-                           ('batch.size=x', '^batch.size=x: ')):
+    for sweep, message in (
+        ('batch.size=', '^--sweep: .* is not FIELD=VALUE'),
+        ('batch.sise=8', "^unknown field batch.sise, did you mean 'batch.size'"),
+        ('batch.size=x', '^batch.size=x: '),
+    ):
         with pytest.raises(UserError, match=message):
             train_step.configs(load_config('pretrain'), sweep)
 
 
 def test_windows_are_timed_after_the_first_step_and_the_warm_up(monkeypatch):
-    clock, done = [0.0], []
+    clock = [0.0]
+    done = []
     monkeypatch.setattr(timing.time, 'perf_counter', lambda: clock[0])
 
     def run(n):
         clock[0] += 10.0 if not done else n * 0.5
         done.append(n)
         return float(len(done))
-    assert timing.measure(run, 3, 2, 4) == {'first_seconds': 10.0, 'losses': [1.0, 2.0, 3.0, 4.0],
-                                            'step_seconds': [0.5, 0.5]}
+
+    assert timing.measure(run, 3, 2, 4) == {
+        'first_seconds': 10.0,
+        'losses': [1.0, 2.0, 3.0, 4.0],
+        'step_seconds': [0.5, 0.5],
+    }
     assert done == [1, 3, 4, 4]
     assert timing.throughput([0.5, 0.25, 1.0], 100) == (200, 100, 400)
 
 
 def test_ratios_are_of_medians_over_the_windows_of_all_turns():
-    rows = {'ours': [{'step_seconds': [1.0, 1.0], 'first_seconds': 3.0, 'losses': [7.0, 6.0]},
-                     {'step_seconds': [5.0], 'first_seconds': 3.0, 'losses': [7.0, 6.5]}],
-            'post-ln': [{'step_seconds': [2.0, 2.5, 9.0], 'first_seconds': 1.0, 'losses': [7.1, 6.1]}]}
-    assert compare.summary(rows, 10) == [('ours', 10, 2, 10, 1.0, 3.0, 7.0, 6.0),
-                                         ('post-ln', 4, 10 / 9, 5, 2.5, 1.0, 7.1, 6.1)]
+    rows = {
+        'ours': [
+            {'step_seconds': [1.0, 1.0], 'first_seconds': 3.0, 'losses': [7.0, 6.0]},
+            {'step_seconds': [5.0], 'first_seconds': 3.0, 'losses': [7.0, 6.5]},
+        ],
+        'post-ln': [{'step_seconds': [2.0, 2.5, 9.0], 'first_seconds': 1.0, 'losses': [7.1, 6.1]}],
+    }
+    assert compare.summary(rows, 10) == [
+        ('ours', 10, 2, 10, 1.0, 3.0, 7.0, 6.0),
+        ('post-ln', 4, 10 / 9, 5, 2.5, 1.0, 7.1, 6.1),
+    ]
 
 
-@pytest.mark.parametrize('program, flags, said', [
-    (train_step, {'sweep': 'batch.size=8,9'}, None),
-    (compare, {'contestants': ['ours', 'post-ln'], 'turns': 2}, '^post-ln: .*no such thing')])
-def test_what_was_measured_is_written_where_another_row_fails(monkeypatch, tmp_path, capsys, program, flags, said):
-    row = {'step_seconds': [1.0], 'first_seconds': 3.0, 'losses': [7.0, 6.0], 'device': 'x', 'tokens_per_s': 1,
-           'lowest': 1, 'highest': 1, 'mfu': None, 'bytes': None}
-    outcomes = iter([row, row, row, RuntimeError('no such thing')] if said else [row, UserError('no such thing')])
+@pytest.mark.parametrize(
+    'program, flags, said',
+    [
+        (train_step, {'sweep': 'batch.size=8,9'}, None),
+        (compare, {'contestants': ['ours', 'post-ln'], 'turns': 2}, '^post-ln: .*no such thing'),
+    ],
+)
+def test_what_was_measured_is_written_where_another_row_fails(
+    monkeypatch, tmp_path, capsys, program, flags, said
+):
+    row = {
+        'step_seconds': [1.0],
+        'first_seconds': 3.0,
+        'losses': [7.0, 6.0],
+        'device': 'x',
+        'tokens_per_s': 1,
+        'lowest': 1,
+        'highest': 1,
+        'mfu': None,
+        'bytes': None,
+    }
+    outcomes = iter(
+        [row, row, row, RuntimeError('no such thing')]
+        if said
+        else [row, UserError('no such thing')]
+    )
 
     def alone(function, *arguments):
         if isinstance(outcome := next(outcomes), Exception):
             raise outcome
         return outcome
+
     config = override(load_config('pretrain'), TINY)
-    values = dict(config=config, out=str(tmp_path / 'a.json'), vocab_size=50, warmup=1, windows=1, steps=1) | flags
+    values = (
+        dict(
+            config=config, out=str(tmp_path / 'a.json'), vocab_size=50, warmup=1, windows=1, steps=1
+        )
+        | flags
+    )
     monkeypatch.setattr(program.flags, 'FLAGS', types.SimpleNamespace(**values))
     monkeypatch.setattr(program.timing, 'alone', alone)
     with pytest.raises(UserError, match=said) if said else contextlib.nullcontext():
@@ -87,10 +139,17 @@ def test_what_was_measured_is_written_where_another_row_fails(monkeypatch, tmp_p
 def test_a_sweep_in_which_every_row_fails_is_an_error(monkeypatch):
     def alone(function, config, *arguments):
         raise UserError(f'no batch of {config.batch.size}')
-    values = dict(config=load_config('pretrain'), out=None, vocab_size=50, warmup=1, windows=1, steps=1)
-    monkeypatch.setattr(train_step.flags, 'FLAGS', types.SimpleNamespace(**values, sweep='batch.size=8,9'))
+
+    values = dict(
+        config=load_config('pretrain'), out=None, vocab_size=50, warmup=1, windows=1, steps=1
+    )
+    monkeypatch.setattr(
+        train_step.flags, 'FLAGS', types.SimpleNamespace(**values, sweep='batch.size=8,9')
+    )
     monkeypatch.setattr(timing, 'alone', alone)
-    with pytest.raises(UserError, match='^batch.size=8: no batch of 8; batch.size=9: no batch of 9$'):
+    with pytest.raises(
+        UserError, match='^batch.size=8: no batch of 8; batch.size=9: no batch of 9$'
+    ):
         train_step.main()
 
 
@@ -100,7 +159,8 @@ def seconds_of_reading_programs(directory):
     jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
     read = []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: read.append(seconds) if 'cache_retrieval' in event else None)
+        lambda event, seconds, **_: read.append(seconds) if 'cache_retrieval' in event else None
+    )
     for _ in range(2):
         jax.jit(lambda x: x * 3.25 + 1)(np.ones(3))
         jax.clear_caches()
@@ -111,13 +171,16 @@ def test_a_first_step_that_is_measured_alone_is_compiled(tmp_path):
     assert timing.alone(seconds_of_reading_programs, str(tmp_path)) == []
 
 
-def test_a_result_has_the_versions_of_what_is_installed_and_the_flags_that_change_a_step_s_time(monkeypatch, tmp_path):
+def test_a_result_has_the_versions_of_what_is_installed_and_the_flags_that_change_a_step_s_time(
+    monkeypatch, tmp_path
+):
     versions = {'torch': '2.0', 'transformers': '5.0', 'jax': '0.11'}
 
     def version(name):
         if name not in versions:
             raise importlib.metadata.PackageNotFoundError(name)
         return versions[name]
+
     monkeypatch.setattr(importlib.metadata, 'version', version)
     monkeypatch.setenv('XLA_FLAGS', '--a')
     monkeypatch.delenv('GLIBC_TUNABLES', raising=False)
@@ -128,17 +191,27 @@ def test_a_result_has_the_versions_of_what_is_installed_and_the_flags_that_chang
     assert 'torch' not in provenance.versions()['versions']
 
 
-def test_fine_tuning_is_timed_beside_given_lengths_with_the_tokens_that_each_processes(pretrained, tmp_path):
-    config = finetune_config('cola', cola(tmp_path / 'cola'), init_from=str(pretrained), batch__lengths=1)
+def test_fine_tuning_is_timed_beside_given_lengths_with_the_tokens_that_each_processes(
+    pretrained, tmp_path
+):
+    config = finetune_config(
+        'cola', cola(tmp_path / 'cola'), init_from=str(pretrained), batch__lengths=1
+    )
     found = fine_tuning.ways(config, 2, 1, [60])
-    assert [*found] == ['fine-tuning', 'given lengths'] and found['given lengths'].processed == 2 * 8 * 60
+    assert [*found] == ['fine-tuning', 'given lengths'] and found[
+        'given lengths'
+    ].processed == 2 * 8 * 60
     assert all(way.real < way.processed <= 2 * 8 * 60 for way in found.values())
     times = timing.in_turns({name: way.updates for name, way in found.items()}, 1)
     assert [len(row['seconds']) for row in times.values()] == [1, 1]
-    rows = {'fine-tuning': {'real': 80, 'processed': 100, 'seconds': [2.0], 'first_seconds': 9.0},
-            'given lengths': {'real': 80, 'processed': 160, 'seconds': [4.0], 'first_seconds': 8.0}}
-    assert fine_tuning.lines(rows)[2:4] == ['| fine-tuning | 40 | 1.00 | 1.25 | 9.0 |',
-                                            '| given lengths | 20 | 0.50 | 2.00 | 8.0 |']
+    rows = {
+        'fine-tuning': {'real': 80, 'processed': 100, 'seconds': [2.0], 'first_seconds': 9.0},
+        'given lengths': {'real': 80, 'processed': 160, 'seconds': [4.0], 'first_seconds': 8.0},
+    }
+    assert fine_tuning.lines(rows)[2:4] == [
+        '| fine-tuning | 40 | 1.00 | 1.25 | 9.0 |',
+        '| given lengths | 20 | 0.50 | 2.00 | 8.0 |',
+    ]
 
 
 @pytest.mark.parametrize('name', ['ours', 'post-ln', 'nanogpt', 'hugging-face'])
@@ -154,35 +227,68 @@ def test_a_contestant_starts_at_the_logarithm_of_the_vocabulary_and_learns(name)
 @pytest.mark.parametrize('name', ['ours', 'ours-xla'])
 def test_ours_has_one_of_several_devices_as_the_others_have(name):
     assert jax.device_count() > 1
-    assert compare.contestant(name, override(load_config('pretrain'), TINY), 50, 1, 1, 1)['device'] == '1 x cpu'
+    assert (
+        compare.contestant(name, override(load_config('pretrain'), TINY), 50, 1, 1, 1)['device']
+        == '1 x cpu'
+    )
 
 
 def test_nanogpt_has_no_biases_and_a_padded_vocabulary_by_default():
     pytest.importorskip('torch')
     from experiments.benchmarks import contestants
-    arrays = dict(contestants.Model(GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=64),
-                                    post=False).named_parameters())
-    assert arrays['tokens.weight'].shape == (64, 16) and not [name for name in arrays if 'bias' in name]
+
+    arrays = dict(
+        contestants.Model(
+            GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=64),
+            post=False,
+        ).named_parameters()
+    )
+    assert arrays['tokens.weight'].shape == (64, 16) and not [
+        name for name in arrays if 'bias' in name
+    ]
 
 
-@pytest.mark.parametrize('ours, theirs', [('highest', 'highest'), ('high', 'high'), ('default', 'high')])
+@pytest.mark.parametrize(
+    'ours, theirs', [('highest', 'highest'), ('high', 'high'), ('default', 'high')]
+)
 def test_products_of_contestants_have_the_precision_of_the_config(ours, theirs):
     torch = pytest.importorskip('torch')
-    compare.contestant('post-ln', override(load_config('pretrain'), TINY | {'model__precision': ours}), 50, 1, 1, 1)
+    compare.contestant(
+        'post-ln', override(load_config('pretrain'), TINY | {'model__precision': ours}), 50, 1, 1, 1
+    )
     assert torch.get_float32_matmul_precision() == theirs
 
 
-NAMES = {'tokens_embed': 'tokens', 'positions_embed': 'positions', 'h.': 'blocks.', 'attn.c_attn': 'qkv',
-         'attn.c_proj': 'out', 'mlp.c_fc': 'fc', 'mlp.c_proj': 'proj'}
+NAMES = {
+    'tokens_embed': 'tokens',
+    'positions_embed': 'positions',
+    'h.': 'blocks.',
+    'attn.c_attn': 'qkv',
+    'attn.c_proj': 'out',
+    'mlp.c_fc': 'fc',
+    'mlp.c_proj': 'proj',
+}
 
 
 def test_the_post_ln_contestant_computes_what_transformers_does():
     """As our model does, by tests/models/test_gpt.py."""
-    torch, _ = pytest.importorskip('torch'), pytest.importorskip('transformers')
+    torch = pytest.importorskip('torch')
+    _ = pytest.importorskip('transformers')
     from experiments.benchmarks import contestants
-    config = GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=64, embd_dropout=0.2,
-                       attn_dropout=0.3, resid_dropout=0.4)
-    ours, theirs = contestants.Model(config, post=True).eval(), contestants.HuggingFace(config).eval()
+
+    config = GPTConfig(
+        vocab_size=50,
+        n_ctx=16,
+        n_embd=16,
+        n_layer=2,
+        n_head=2,
+        n_inner=64,
+        embd_dropout=0.2,
+        attn_dropout=0.3,
+        resid_dropout=0.4,
+    )
+    ours = contestants.Model(config, post=True).eval()
+    theirs = contestants.HuggingFace(config).eval()
     assert (ours.drop.p, ours.blocks[0].attn_dropout, ours.blocks[0].drop.p) == (0.2, 0.3, 0.4)
     tokens = torch.as_tensor(np.random.default_rng(0).integers(0, 50, (3, 17)))
     with torch.no_grad():
@@ -197,13 +303,24 @@ def test_the_post_ln_contestant_computes_what_transformers_does():
 
 # Tiles of the kernels
 
-PRESENT = {'attention': tuple(gpu_attention.FORWARD), 'attention, gradient': tuple(gpu_attention.BACKWARD),
-           'norm': (gpu_residual_norm.ROWS, gpu_residual_norm.FORWARD),
-           'norm, gradient': (gpu_residual_norm.ROWS, gpu_residual_norm.PROGRAMS, gpu_residual_norm.BACKWARD)}
+PRESENT = {
+    'attention': tuple(gpu_attention.FORWARD),
+    'attention, gradient': tuple(gpu_attention.BACKWARD),
+    'norm': (gpu_residual_norm.ROWS, gpu_residual_norm.FORWARD),
+    'norm, gradient': (
+        gpu_residual_norm.ROWS,
+        gpu_residual_norm.PROGRAMS,
+        gpu_residual_norm.BACKWARD,
+    ),
+}
 
 
 def test_the_kernels_have_the_fastest_tiles_of_the_file():
-    rows = json.loads((ROOT / 'experiments/benchmarks/results/h200_kernels.json').read_text())['rows']
+    rows = json.loads((ROOT / 'experiments/benchmarks/results/h200_kernels.json').read_text())[
+        'rows'
+    ]
     for kernel, present in PRESENT.items():
-        measured = {tuple(row['tiles']): row['microseconds'] for row in rows if row['kernel'] == kernel}
+        measured = {
+            tuple(row['tiles']): row['microseconds'] for row in rows if row['kernel'] == kernel
+        }
         assert len(measured) > 7 and min(measured, key=measured.get) == present

@@ -1,4 +1,6 @@
-"""The compile check: the real step compiled for eight fake devices, what is said of it, and the table."""
+"""The compile check: the real step compiled for eight fake devices, what is said of it, and the
+table."""
+
 import functools
 import importlib.metadata
 import importlib.util
@@ -17,20 +19,30 @@ from tiny import load_config, override, python
 
 pytestmark = pytest.mark.full
 
-V, D, N = 101, 32, 3  # words, width, layers of the tiny step
+# Words, width, layers of the tiny step
+V = 101
+D = 32
+N = 3
 
 
 @functools.cache
 def compiled(sizes, **fields):
     config = tiny(**fields)
-    model, mesh = check.backbone_of(config, V), sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
+    model = check.backbone_of(config, V)
+    mesh = sharding.make_mesh(*sizes, devices=jax.devices()[: int(np.prod(sizes))])
     step = check.compile_step(config, model, mesh)
     return step, check.measure(step, config, model, mesh.size)
 
 
 def tiny(**fields):
-    small = dict(model__n_layer=N, model__n_embd=D, model__n_head=4, model__n_inner=48, model__n_ctx=20,
-                 batch__size=16)
+    small = dict(
+        model__n_layer=N,
+        model__n_embd=D,
+        model__n_head=4,
+        model__n_inner=48,
+        model__n_ctx=20,
+        batch__size=16,
+    )
     return override(load_config('pretrain'), small | fields)
 
 
@@ -39,7 +51,8 @@ def test_a_row_has_the_gathers_of_fsdp_the_arithmetic_by_formula_and_the_memory_
     # Each weight is gathered forward and backward, the table once.
     gathers = [one for one in hlo.collectives(step.text, 4) if one.kind == 'all-gather']
     made = sorted((int(np.prod(dims)), one.times) for one in gathers for _, dims in one.arrays)
-    kernels = [3 * D * D, D * D, D * 48, D * 48]  # qkv, out, fc, proj; each in the loops forward and backward
+    # Qkv, out, fc, proj; each in the loops forward and backward
+    kernels = [3 * D * D, D * D, D * 48, D * 48]
     assert made == sorted([(V * D, 1), (20 * D, 1), *((size, N) for size in kernels * 2)])
     assert row['trips_known']
     per_token = 3 * (2 * N * (4 * D * D + 2 * D * 48) + 2 * V * D + 4 * N * 20 * D)
@@ -51,22 +64,30 @@ def test_a_row_has_the_gathers_of_fsdp_the_arithmetic_by_formula_and_the_memory_
 @pytest.mark.parametrize('sizes', [(1, 4, 1), (2, 4, 1), (2, 2, 2)], ids=str)
 def test_what_the_step_gathers_is_what_the_shardings_let_expect(sizes):
     _, row = compiled(sizes)
-    kernels = N * (4 * D * D + 2 * D * 48) // sizes[2]  # those of the device's heads and inner units, gathered twice
+    # Those of the device's heads and inner units, gathered twice
+    kernels = N * (4 * D * D + 2 * D * 48) // sizes[2]
     assert row['collectives']['all-gather']['bytes'] == 4 * (V * D + 20 * D + 2 * kernels)
     assert row['table_gathers'] == {'f32': 1} and row['logit_transfers'] == {}
 
 
 def test_a_step_on_replicated_weights_gathers_nothing_and_reduces_every_gradient():
     _, row = compiled((8, 1, 1))
-    assert set(row['collectives']) == {'all-reduce'} and row['table_gathers'] == {} == row['logit_transfers']
-    expected = 4 * (row['parameters'] + V * D)  # the table's twice: of the look-up and of the output layer
+    assert (
+        set(row['collectives']) == {'all-reduce'}
+        and row['table_gathers'] == {} == row['logit_transfers']
+    )
+    # The table's twice: of the look-up and of the output layer
+    expected = 4 * (row['parameters'] + V * D)
     assert expected <= row['collectives']['all-reduce']['bytes'] < expected * 1.01  # and the loss
 
 
 def test_microbatches_and_remat_gather_the_table_no_more_often():
     _, row = compiled((1, 4, 1), batch__microbatches=2, model__remat=True)
     assert row['table_gathers'] == {'f32': 1} and row['logit_transfers'] == {}
-    assert row['collectives']['all-gather']['count'] > compiled((1, 4, 1))[1]['collectives']['all-gather']['count']
+    assert (
+        row['collectives']['all-gather']['count']
+        > compiled((1, 4, 1))[1]['collectives']['all-gather']['count']
+    )
 
 
 def test_logits_that_are_gathered_would_be_seen():
@@ -74,23 +95,48 @@ def test_logits_that_are_gathered_would_be_seen():
     by_columns = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, 'fsdp'))
     whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     columns = jax.jit(lambda h, w: h @ w, in_shardings=(whole, by_columns), out_shardings=whole)
-    text = columns.lower(jax.ShapeDtypeStruct((40, 32), np.float32),
-                         jax.ShapeDtypeStruct((32, 100), np.float32)).compile().as_text()
+    text = (
+        columns.lower(
+            jax.ShapeDtypeStruct((40, 32), np.float32), jax.ShapeDtypeStruct((32, 100), np.float32)
+        )
+        .compile()
+        .as_text()
+    )
     assert hlo.logit_transfers(hlo.collectives(text, 4), 100, 32) == {'all-gather f32': 1}
 
 
 # Slices
 
-@pytest.mark.parametrize('name, chip, shape, links', [  # links: one an open axis, two a ring; and those of a torus
-    ('v5e:16x16', 'v5e', (16, 16), (4, 4)), ('v5e:8x16', 'v5e', (8, 16), (3, 4)), ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
-    ('v4:2x2x2', 'v4', (2, 2, 2), (3, 6)), ('v5p:8x8x8', 'v5p', (8, 8, 8), (6, 6)), ('h200:8', 'h200', (8,), (1, 1))])
+
+# Links: one an open axis, two a ring; and those of a torus
+@pytest.mark.parametrize(
+    'name, chip, shape, links',
+    [
+        ('v5e:16x16', 'v5e', (16, 16), (4, 4)),
+        ('v5e:8x16', 'v5e', (8, 16), (3, 4)),
+        ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
+        ('v4:2x2x2', 'v4', (2, 2, 2), (3, 6)),
+        ('v5p:8x8x8', 'v5p', (8, 8, 8), (6, 6)),
+        ('h200:8', 'h200', (8,), (1, 1)),
+    ],
+)
 def test_a_slice_is_named_by_its_shape_and_has_links(name, chip, shape, links):
-    assert chips.parse(name) == (chips.CHIPS[chip], shape) and chips.links(*chips.parse(name)) == links
+    assert (
+        chips.parse(name) == (chips.CHIPS[chip], shape) and chips.links(*chips.parse(name)) == links
+    )
 
 
-@pytest.mark.parametrize('name, message', [
-    ('v9:2x2', 'one of v4, v5e'), ('v5e', 'written like v5e:16x16'), ('v5e-4', 'written like v5e:16x16'),
-    ('v4:4x4', 'has 3 dimension'), ('v5e:0x4', 'of at least 1'), ('v5e:32x32', '1,024 chips, the largest .* 256')])
+@pytest.mark.parametrize(
+    'name, message',
+    [
+        ('v9:2x2', 'one of v4, v5e'),
+        ('v5e', 'written like v5e:16x16'),
+        ('v5e-4', 'written like v5e:16x16'),
+        ('v4:4x4', 'has 3 dimension'),
+        ('v5e:0x4', 'of at least 1'),
+        ('v5e:32x32', '1,024 chips, the largest .* 256'),
+    ],
+)
 def test_what_is_no_slice_is_refused_by_name(name, message):
     with pytest.raises(UserError, match=f'^topology {re.escape(repr(name))}: .*{message}'):
         chips.parse(name)
@@ -99,34 +145,51 @@ def test_what_is_no_slice_is_refused_by_name(name, message):
 def test_a_compiler_that_is_not_installed_is_named_with_what_to_install(monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
+
     monkeypatch.setattr(importlib.metadata, 'version', missing)
-    with pytest.raises(UserError, match=r"^v5e: its compiler is not installed: pip install 'jax\[tpu\]'"):
+    with pytest.raises(
+        UserError,
+        match=r'^v5e: its compiler is not installed: pip install '
+        r"'jax\[tpu\]'",
+    ):
         chips.devices('v5e:2x2')
 
 
 def test_transfers_take_from_all_links_at_once_to_those_of_one_axis():
     v5e = chips.CHIPS['v5e']
     assert chips.link_seconds(v5e, (16, 16), 200e9) == (1.0, 2.0)  # 4 links, 2 of them on each ring
-    assert chips.link_seconds(v5e, (2, 2), 200e9) == (2.0, 4.0)    # 2 of 4 links, 1 on an open axis
+    assert chips.link_seconds(v5e, (2, 2), 200e9) == (2.0, 4.0)  # 2 of 4 links, 1 on an open axis
     assert chips.link_seconds(v5e, (1, 1), 0.0) == (0.0, 0.0)
 
 
 # The command
 
+
 def test_a_mistake_is_one_line_and_a_status():
     done = python('-m', 'experiments.compile.check', '--topology=v5e:2x2x2', check=1)
     assert done.stdout == ''
-    assert done.stderr == "error: topology 'v5e:2x2x2': a slice of v5e has 2 dimension(s) of at least 1\n"
+    assert (
+        done.stderr
+        == "error: topology 'v5e:2x2x2': a slice of v5e has 2 dimension(s) of at least 1\n"
+    )
 
 
-def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_it_compiles(monkeypatch):
+def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_it_compiles(
+    monkeypatch,
+):
     def full(*_):
-        raise jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for '
-                                         'HLO temporaries (46.57G) exceeds available HBM (15.75G).')
+        raise jax.errors.JaxRuntimeError(
+            'RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total '
+            'memory required for '
+            'HLO temporaries (46.57G) exceeds available HBM (15.75G).'
+        )
+
     step = compiled((1, 4, 1))[0]._replace(memory={'in all': 142.5e9})
     monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
-    for topology, compile_step, sizes in (('v5e:2x2', full, '46.57 GiB of 15.75 GiB'),
-                                          ('h200:4', lambda *_: step, '132.71 GiB of 131.32 GiB')):
+    for topology, compile_step, sizes in (
+        ('v5e:2x2', full, '46.57 GiB of 15.75 GiB'),
+        ('h200:4', lambda *_: step, '132.71 GiB of 131.32 GiB'),
+    ):
         monkeypatch.setattr(check, 'compile_step', compile_step)
         with pytest.raises(UserError, match=f'^{topology}: out of memory, {sizes} a chip: try'):
             check.check(tiny(mesh__fsdp=4), topology, V)
@@ -136,43 +199,78 @@ def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_
 
 ENTRY = table.Entry('v5e-4', 'v5e:2x2', 64, fsdp=4)
 ROW = {
-    'topology': 'v5e:2x2', 'chip': 'v5e', 'shape': [2, 2], 'devices': 4, 'mesh': {'data': 1, 'fsdp': 4, 'tensor': 1},
-    'batch': 64, 'microbatches': 1, 'n_ctx': 512, 'dtype': 'bfloat16', 'remat': False, 'vocab_size': V, 'jax': 'x',
-    'compiler': 'y', 'code': 'z', 'cores': 2, 'compile_seconds': 70.4, 'memory': {'in all': 8 * 2**30},
-    'collectives': {'all-gather': {'count': 98, 'bytes': 1, 'sent': 3e8},
-                    'all-reduce': {'count': 2, 'bytes': 1, 'sent': 2e8}},
-    'table_gathers': {'bf16': 1}, 'logit_transfers': {}, 'flops_per_step': 24.67e12}
+    'topology': 'v5e:2x2',
+    'chip': 'v5e',
+    'shape': [2, 2],
+    'devices': 4,
+    'mesh': {'data': 1, 'fsdp': 4, 'tensor': 1},
+    'batch': 64,
+    'microbatches': 1,
+    'n_ctx': 512,
+    'dtype': 'bfloat16',
+    'remat': False,
+    'vocab_size': V,
+    'jax': 'x',
+    'compiler': 'y',
+    'code': 'z',
+    'cores': 2,
+    'compile_seconds': 70.4,
+    'memory': {'in all': 8 * 2**30},
+    'collectives': {
+        'all-gather': {'count': 98, 'bytes': 1, 'sent': 3e8},
+        'all-reduce': {'count': 2, 'bytes': 1, 'sent': 2e8},
+    },
+    'table_gathers': {'bf16': 1},
+    'logit_transfers': {},
+    'flops_per_step': 24.67e12,
+}
 
 
 def test_the_table_shows_what_was_compiled_and_estimates_its_time():
     text = '\n'.join(table.render([ENTRY], [ROW], {}))
-    assert ('| v5e-4 | 64 x 512 | 1 x 4 x 1 | 70 | 8.0 of 16 | 98 all-gather, 300 MB; 2 all-reduce, 200 MB | '
-            '500 MB | 1 in bf16 | none | 24.7 |') in text
-    # 24.67e12 / 4 / 197e12 / 0.4 s; 500 MB over two of four links of 50 GB/s, or one: 5 or 10 ms. 8,192 tokens a chip.
-    assert '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 78.3 | 5.0 to 10.0 | 78.3 to 88.3 | 0.37 to 0.42 | 523 to 1,047 |' in text
+    assert (
+        '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 70 | 8.0 of 16 | 98 all-gather, 300 MB; 2 '
+        'all-reduce, 200 MB | '
+        '500 MB | 1 in bf16 | none | 24.7 |'
+    ) in text
+    # 24.67e12 / 4 / 197e12 / 0.4 s; 500 MB over two of four links of 50 GB/s, or one: 5 or 10 ms.
+    # 8,192 tokens a chip.
+    assert (
+        '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 78.3 | 5.0 to 10.0 | 78.3 to 88.3 | 0.37 to 0.42 | 523 '
+        'to 1,047 |' in text
+    )
 
 
 def test_a_line_without_a_row_is_not_available_and_says_why(tmp_path, monkeypatch):
     said = subprocess.CompletedProcess([], 1, '', 'error: v5e:2x2: no compiler\n')
     monkeypatch.setattr(table.subprocess, 'run', lambda *arguments, **how: said)
     missing = table.compile_all([ENTRY], tmp_path / 'rows.jsonl')
-    for entry, rows, why in (ENTRY, [], 'v5e:2x2: no compiler'), (
-            ENTRY._replace(microbatches=2), [ROW], 'not compiled'):
+    for entry, rows, why in (
+        (ENTRY, [], 'v5e:2x2: no compiler'),
+        (ENTRY._replace(microbatches=2), [ROW], 'not compiled'),
+    ):
         text = '\n'.join(table.render([entry], rows, missing))
         assert 'n/a' in text and f'{why}.' in text and '500 MB' not in text
 
 
 # The step, compiled for accelerators, where their compilers are installed
 
-@pytest.mark.parametrize('topology, modules', [('v5e:2x4', ('libtpu',)),
-                                               ('h200:8', ('jax_cuda12_plugin', 'jax_cuda13_plugin'))])
-def test_for_accelerators_the_table_is_gathered_once_in_the_compute_type_and_logits_stay(topology, modules):
+
+@pytest.mark.parametrize(
+    'topology, modules',
+    [('v5e:2x4', ('libtpu',)), ('h200:8', ('jax_cuda12_plugin', 'jax_cuda13_plugin'))],
+)
+def test_for_accelerators_the_table_is_gathered_once_in_the_compute_type_and_logits_stay(
+    topology, modules
+):
     if not any(map(importlib.util.find_spec, modules)):
         pytest.skip(f'none of {modules} is installed')
     config = tiny(model__dtype='bfloat16', model__n_embd=256, model__n_inner=512, mesh__fsdp=4)
     rules.validate(config, pretrain.RULES)
     row = check.check(config, topology, 1000)
-    assert row['table_gathers'] == {'bf16': 1} and row['logit_transfers'] == {} and row['trips_known']
+    assert (
+        row['table_gathers'] == {'bf16': 1} and row['logit_transfers'] == {} and row['trips_known']
+    )
     assert row['devices'] == 8 and row['mesh'] == {'data': 2, 'fsdp': 4, 'tensor': 1}
     if topology == 'v5e:2x4':
         assert 0 < row['memory']['in all'] < 2**30 and row['compiler'].startswith('libtpu ')

@@ -1,5 +1,7 @@
-"""The readers of compiled text, on text by hand: collectives and what of them no kernel runs beside, kernels, schedules
-and the roofline; and that of the real step, where the compilers are installed."""
+"""The readers of compiled text, on text by hand: collectives and what of them no kernel runs
+beside, kernels, schedules and the roofline; and that of the real step, where the compilers are
+installed."""
+
 import importlib.util
 import re
 
@@ -13,17 +15,22 @@ pytestmark = pytest.mark.full
 
 
 def with_parameters(text):
-    """A module's text with the instructions that the headers of its computations imply: from `%f (a: f32[8]{0}) -> ...`
-    follows that `%a` is parameter 0."""
+    """A module's text with the instructions that the headers of its computations imply: from `%f
+    (a: f32[8]{0}) -> ...` follows that `%a` is parameter 0."""
+
     def declared(header):
         parameters = re.findall(r'([\w.]+): (.+?)(?=, [\w.]+: |\) ->)', header[0])
-        lines = [f'  %{name} = {shape} parameter({number})' for number, (name, shape) in enumerate(parameters)]
+        lines = [
+            f'  %{name} = {shape} parameter({number})'
+            for number, (name, shape) in enumerate(parameters)
+        ]
         return '\n'.join([header[0], *lines])
+
     return re.sub(r'^(ENTRY )?%.+ \{$', declared, text, flags=re.MULTILINE)
 
 
-# The forms that the compilers for CPU, GPU and TPU use. The loop `twelve` says how often it runs, `seven` has it in its
-# condition, `lost` nowhere.
+# The forms that the compilers for CPU, GPU and TPU use. The loop `twelve` says how often it runs,
+# `seven` has it in its condition, `lost` nowhere.
 MODULE = with_parameters("""\
 HloModule jit_step, is_scheduled=true, num_partitions=8
 %all-reduce-scatter.1 (input: bf16[64,32]{1,0}) -> bf16[16,32] {
@@ -72,34 +79,55 @@ ENTRY %main.1_spmd (p0: f32[101,8]{1,0}, p1: bf16[101,8]{1,0}) -> f32[] {
 
 def test_collectives_are_read_with_their_arrays_devices_and_number_and_added_up():
     found = hlo.collectives(MODULE, 8)
-    of = {kind: [(one.arrays, one.devices, one.times, one.known) for one in found if one.kind == kind]
-          for kind in hlo.KINDS}
+    of = {
+        kind: [(one.arrays, one.devices, one.times, one.known) for one in found if one.kind == kind]
+        for kind in hlo.KINDS
+    }
     assert of == dict.fromkeys(hlo.KINDS, []) | {
         'all-gather': [((('bf16', (101, 32)),), 4, 1, True), ((('bf16', (32, 24)),), 4, 12, True)],
         # with what it takes
-        'all-reduce': [((('f32', (6,)),), 8, 1, True), ((('f32', (2, 3)), ('bf16', (4,))), 4, 1, True)],
+        'all-reduce': [
+            ((('f32', (6,)),), 8, 1, True),
+            ((('f32', (2, 3)), ('bf16', (4,))), 4, 1, True),
+        ],
         # whole, in each of its forms
-        'reduce-scatter': [((('bf16', (4, 8, 12)), ('bf16', (4, 8))), 4, 1, True), ((('f32', (2, 5)),), 2, 1, True),
-                           ((('bf16', (64, 32)),), 4, 1, True)],
+        'reduce-scatter': [
+            ((('bf16', (4, 8, 12)), ('bf16', (4, 8))), 4, 1, True),
+            ((('f32', (2, 5)),), 2, 1, True),
+            ((('bf16', (64, 32)),), 4, 1, True),
+        ],
         # a loop within a loop multiplies, one of unknown length counts once and says so
-        'collective-permute': [((('bf16', (8, 24)),), 2, 84, True), ((('bf16', (8, 24)),), 2, 1, False)],
-        'all-to-all': [((('s32', (1, 7)), ('s32', (1, 7))), 2, 1, True)]}
-    # By hand, in bytes: gathers 101 x 32 x 2 and 12 times 32 x 24 x 2, of which three quarters are sent.
-    table, layers = 6464, 12 * 1536
+        'collective-permute': [
+            ((('bf16', (8, 24)),), 2, 84, True),
+            ((('bf16', (8, 24)),), 2, 1, False),
+        ],
+        'all-to-all': [((('s32', (1, 7)), ('s32', (1, 7))), 2, 1, True)],
+    }
+    # By hand, in bytes: gathers 101 x 32 x 2 and 12 times 32 x 24 x 2, of which three quarters are
+    # sent.
+    table = 6464
+    layers = 12 * 1536
     assert hlo.summary(found) == {
         'all-gather': {'count': 13, 'bytes': table + layers, 'sent': (table + layers) * 3 // 4},
         'all-reduce': {'count': 2, 'bytes': 24 + 32, 'sent': 2 * 24 * 7 // 8 + 2 * 32 * 3 // 4},
         'reduce-scatter': {'count': 3, 'bytes': 832 + 40 + 4096, 'sent': 624 + 20 + 3072},
         'all-to-all': {'count': 1, 'bytes': 56, 'sent': 28},
-        'collective-permute': {'count': 85, 'bytes': 85 * 384, 'sent': 85 * 384}}
+        'collective-permute': {'count': 85, 'bytes': 85 * 384, 'sent': 85 * 384},
+    }
 
 
-# Transfers: of 100, 200, 300 and 400 bytes sent, at a byte a second, beside kernels of 150 seconds each.
-POD = with_parameters(''.join(f"""\
+# Transfers: of 100, 200, 300 and 400 bytes sent, at a byte a second, beside kernels of 150 seconds
+# each.
+POD = with_parameters(
+    ''.join(
+        f"""\
 %{name} (p: f32[75]{{0}}) -> f32[300] {{
   ROOT %gather.{name} = f32[100]{{0}} all-gather(%p), channel_id=5, replica_groups=[1,4]<=[4], dimensions={{0}}
 }}
-""" for name in ('fused_start', 'fused_between', 'fused_end')) + """\
+"""
+        for name in ('fused_start', 'fused_between', 'fused_end')
+    )
+    + """\
 ENTRY %main (a: f32[8]{0}) -> f32[8] {
   %now = f32[50]{0} collective-permute(%a), channel_id=1, source_target_pairs={{0,1},{1,0}}
   %start = (f32[25]{0}, f32[25]{0}) collective-permute-start(%a), channel_id=2, source_target_pairs={{0,1},{1,0}}
@@ -114,22 +142,34 @@ ENTRY %main (a: f32[8]{0}) -> f32[8] {
   %async-collective-done.1 = f32[8]{0} fusion(%async-collective-start.1), kind=kCustom, calls=%fused_end
   ROOT %out = f32[8]{0} add(%async-collective-done, %async-collective-done.1)
 }
-""")
+"""
+)
 
 
 def test_what_is_exposed_of_a_transfer_is_what_no_kernel_runs_beside():
-    seconds = {'work': 150.0, 'async-collective-start': 150.0, 'between': 60.0, 'async-collective-done': 40.0,
-               'async-collective-done.1': 200.0}
+    seconds = {
+        'work': 150.0,
+        'async-collective-start': 150.0,
+        'between': 60.0,
+        'async-collective-done': 40.0,
+        'async-collective-done.1': 200.0,
+    }
     found = hlo.exposed(POD, 4, seconds, lambda sent: sent)
-    # 200 at once; 100 and 200 beside 150: 150 left; a gather of 400, of which 300 are sent, beside 250; the same of the
-    # next layer, with the same channel, beside 200.
-    assert found == {'transfers': 200 + 300 + 2 * 300, 'exposed': 200 + 150 + 50 + 100,
-                     'asynchronous': 4, 'synchronous': 1}
-    assert [one.arrays[0][1] for one in hlo.collectives(POD, 4) if one.kind == 'all-gather'] == [(100,)] * 2
+    # 200 at once; 100 and 200 beside 150: 150 left; a gather of 400, of which 300 are sent, beside
+    # 250; the same of the next layer, with the same channel, beside 200.
+    assert found == {
+        'transfers': 200 + 300 + 2 * 300,
+        'exposed': 200 + 150 + 50 + 100,
+        'asynchronous': 4,
+        'synchronous': 1,
+    }
+    assert [one.arrays[0][1] for one in hlo.collectives(POD, 4) if one.kind == 'all-gather'] == [
+        (100,)
+    ] * 2
 
 
-# As the compiler for TPUs writes it. A product that reads one operand from VMEM, S(1), and updates a slice of a stack;
-# a copy to VMEM; a loop; a kernel in Pallas.
+# As the compiler for TPUs writes it. A product that reads one operand from VMEM, S(1), and updates
+# a slice of a stack; a copy to VMEM; a loop; a kernel in Pallas.
 TPU = with_parameters("""\
 HloModule jit_step, is_scheduled=true
 %product (p0: bf16[16,512,768]{2,1,0:T(8,128)(2,1)}, p1: bf16[1,768,3072]{2,1,0:T(8,128)(2,1)S(1)}, p2: bf16[12,16,512,3072]{3,2,1,0:T(8,128)(2,1)}, p3: s32[]) -> bf16[12,16,512,3072] {
@@ -157,16 +197,23 @@ ENTRY %main (x: bf16[16,512,768]{2,1,0:T(8,128)(2,1)}, w: f32[768,100]{1,0:T(8,1
   ROOT %out = bf16[16,512,768]{2,1,0:T(8,128)(2,1)} get-tuple-element(%loop), index=0
 }
 """)  # noqa: E501
-X, H = 16 * 512 * 768 * 2, 16 * 512 * 3072 * 2  # bytes of the activations
+# Bytes of the activations
+X = 16 * 512 * 768 * 2
+H = 16 * 512 * 3072 * 2
 
 
 def test_kernels_of_a_tpu_have_bytes_arithmetic_cycles_and_times():
-    found = {one.instruction: (one.kind, one.bytes, one.flops, one.cycles, one.times) for one in kernels.kernels(TPU)}
+    found = {
+        one.instruction: (one.kind, one.bytes, one.flops, one.cycles, one.times)
+        for one in kernels.kernels(TPU)
+    }
     assert found == {
-        'copy-start': ('prefetch', 768 * 128 * 4, 0, 0, 1),                         # read, and written on the chip
+        # Read, and written on the chip
+        'copy-start': ('prefetch', 768 * 128 * 4, 0, 0, 1),
         # The weights lie on the chip, of the stack a slice is written; the index is 4 bytes.
         'fused': ('product', X + H + 4, 2 * 16 * 512 * 768 * 3072, 3000000, 12),
-        'mine': ('ours', X + X, 8000, 0, 12)}
+        'mine': ('ours', X + X, 8000, 0, 12),
+    }
     with pytest.raises(ValueError, match='does not tell how often its loop runs'):
         kernels.kernels(TPU.replace(', "known_trip_count":{"n":"12"}', ''))
 
@@ -204,25 +251,50 @@ ENTRY %main (a: f32[8,16]{1,0}, b: bf16[8,16]{1,0}, w: bf16[16,4]{1,0}, stack: f
 def test_kernels_of_a_gpu_read_operands_once_and_write_results():
     assert {one.name: (one.kind, one.bytes) for one in kernels.kernels(GPU)} == {
         'add': ('other', 512 + 256 + 512 + 32),
-        'read': ('other', 512 + 4 + 512),           # a slice of the stack, the index, the layer
-        'write': ('other', 512 + 4 + 512),          # the new slice, the index, and the slice in its place
-        'ours': ('ours', 256 + 256),                # one operand three times: each place reads its own part
-        'dot': ('product', 256 + 128 + 64)}
+        'read': ('other', 512 + 4 + 512),  # a slice of the stack, the index, the layer
+        # The new slice, the index, and the slice in its place
+        'write': ('other', 512 + 4 + 512),
+        # One operand three times: each place reads its own part
+        'ours': ('ours', 256 + 256),
+        'dot': ('product', 256 + 128 + 64),
+    }
 
 
-@pytest.mark.parametrize('line, shapes, flops', [
-    ('f32[6,7]{1,0} dot(%o0, %o1), lhs_contracting_dims={0,2}, rhs_contracting_dims={0,1}',
-     ['f32[4,6,5]', 'f32[4,5,7]'], 2 * 6 * 7 * 20),
-    ('f32[16,512,64]{2,1,0} convolution(%o0, %o1), window={size=16 stride=15 lhs_dilate=16}, dim_labels=0bf_0io->0bf',
-     ['f32[16,512,512]', 'f32[16,512,64]'], 2 * 16 * 512 * 64 * 512),
-    ('f32[16,768]{1,0} convolution(%o0, %o1), window={size=12}, dim_labels=b0f_0io->b0f',
-     ['f32[16,12,64]', 'f32[12,64,768]'], 2 * 16 * 768 * 64 * 12),
-    ('(bf16[8,4]{1,0}, s8[64]{0}) custom-call(%o0, %o1), custom_call_target="__cublas$lt$matmul", backend_config='
-     '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}',
-     ['bf16[8,16]', 'bf16[16,4]'], 2 * 8 * 4 * 16)])
+@pytest.mark.parametrize(
+    'line, shapes, flops',
+    [
+        (
+            'f32[6,7]{1,0} dot(%o0, %o1), lhs_contracting_dims={0,2}, rhs_contracting_dims={0,1}',
+            ['f32[4,6,5]', 'f32[4,5,7]'],
+            2 * 6 * 7 * 20,
+        ),
+        (
+            'f32[16,512,64]{2,1,0} convolution(%o0, %o1), window={size=16 stride=15 '
+            'lhs_dilate=16}, '
+            'dim_labels=0bf_0io->0bf',
+            ['f32[16,512,512]', 'f32[16,512,64]'],
+            2 * 16 * 512 * 64 * 512,
+        ),
+        (
+            'f32[16,768]{1,0} convolution(%o0, %o1), window={size=12}, dim_labels=b0f_0io->b0f',
+            ['f32[16,12,64]', 'f32[12,64,768]'],
+            2 * 16 * 768 * 64 * 12,
+        ),
+        (
+            '(bf16[8,4]{1,0}, s8[64]{0}) custom-call(%o0, %o1), '
+            'custom_call_target="__cublas$lt$matmul", '
+            'backend_config='
+            '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}',
+            ['bf16[8,16]', 'bf16[16,4]'],
+            2 * 8 * 4 * 16,
+        ),
+    ],
+)
 def test_arithmetic_is_that_of_products_in_every_form(line, shapes, flops):
     operands = ''.join(f'  %o{i} = {shape} constant(0)\n' for i, shape in enumerate(shapes))
-    (kernel,) = kernels.kernels(f'ENTRY %e (p: f32[8]) -> f32[8] {{\n{operands}  ROOT %r = {line}\n}}\n')
+    (kernel,) = kernels.kernels(
+        f'ENTRY %e (p: f32[8]) -> f32[8] {{\n{operands}  ROOT %r = {line}\n}}\n'
+    )
     assert kernel.flops == flops
 
 
@@ -245,8 +317,8 @@ def test_bundles_of_a_schedule_count_as_often_as_their_loops_run():
     assert tpu_schedule.executed(SCHEDULE.replace(', 50 /*', ', %s9 /*')) == 2 + 2 + 5 * (2 + 7 * 2)
 
 
-# A grid of 4 x 3, and two stages more in which its first blocks are read and its last ones written. Region 9 is for one
-# value of the last index, which was spilled.
+# A grid of 4 x 3, and two stages more in which its first blocks are read and its last ones written.
+# Region 9 is for one value of the last index, which was spilled.
 GRID = """\
    0x1 LB: > { %s1_s9 = sphi %s0_s9, %s2_s9 /* iteration index, stage = 0 iter bound = 1 */ ;; %s5_s3 = sphi %s0_s3, %s6_s3 /* iteration index, stage = 1 iter bound = 1 */ }
    0x2   : > { %s2_s9 = sadd.s32 1, %s1_s9  ;;  %10 = sst [smem:[#allocation4_spill]] %s5_s3 }
@@ -260,10 +332,12 @@ GRID = """\
 
 def test_bundles_for_one_value_of_the_last_index_of_a_grid_count_in_one_of_its_steps():
     assert tpu_schedule.executed(GRID) == round(14 * (6 + 1 / 3))
-    assert tpu_schedule.executed(GRID.replace('%s11_s5, 0', '%s12_s6, 0')) == 14 * 7  # not of an index: all count
+    # Not of an index: all count
+    assert tpu_schedule.executed(GRID.replace('%s11_s5, 0', '%s12_s6, 0')) == 14 * 7
 
 
 # Adding up
+
 
 def test_the_report_has_the_step_and_its_parts(monkeypatch):
     """A kernel takes the longer of its bytes and its arithmetic."""
@@ -276,13 +350,25 @@ def test_the_report_has_the_step_and_its_parts(monkeypatch):
     assert found['seconds']['compiler'] == pytest.approx(12 * (0.002 + 0.0005))
     assert found['mfu']['compiler'] == pytest.approx(0.1) and found['launches'] == 25
     assert {part: row['flops'] for part, row in found['parts'].items()} == {
-        'mlp': 12 * 2 * 16 * 512 * 768 * 3072, 'attention': 96000, 'prefetch': 0}
-    row = {'topology': 'v5e:1x1', 'rows': 16, 'n_ctx': 512, 'microbatches': 1, 'dtype': 'bfloat16',
-           'compiler': 'libtpu', 'options': {}, 'memory': 2**30}
+        'mlp': 12 * 2 * 16 * 512 * 768 * 3072,
+        'attention': 96000,
+        'prefetch': 0,
+    }
+    row = {
+        'topology': 'v5e:1x1',
+        'rows': 16,
+        'n_ctx': 512,
+        'microbatches': 1,
+        'dtype': 'bfloat16',
+        'compiler': 'libtpu',
+        'options': {},
+        'memory': 2**30,
+    }
     assert ' 30.0 ms, MFU 10.0%' in '\n'.join(roofline.lines(row | found, 1))
 
 
 # The real step
+
 
 def bfloat16():
     config = load_config('pretrain')
@@ -298,19 +384,25 @@ def test_the_papers_step_on_a_v5e_is_no_further_from_the_limit_than_it_was():
     assert 0.49 <= found['mfu']['compiler'] <= found['mfu']['roofline'] < 1
     assert sum(found['bytes'].values()) <= 15e9 and found['memory'] <= 4.3 * 2**30
     attention = [row for row in found['kernels'] if row['kind'] == 'ours']
-    assert len(attention) == 24 and all(row['compiler'] > row['roofline'] for row in attention)  # all have schedules
+    # All have schedules
+    assert len(attention) == 24 and all(row['compiler'] > row['roofline'] for row in attention)
 
 
-@pytest.mark.skipif(not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))),
-                    reason='no CUDA plugin')
-@pytest.mark.parametrize('triton, kernels, gigabytes, milliseconds', [
-    (True, 'auto', 58.9, 34.35), (False, 'auto', 46.5, 32.90), (False, 'triton', 44.0, 32.90)])
+@pytest.mark.skipif(
+    not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))),
+    reason='no CUDA plugin',
+)
+@pytest.mark.parametrize(
+    'triton, kernels, gigabytes, milliseconds',
+    [(True, 'auto', 58.9, 34.35), (False, 'auto', 46.5, 32.90), (False, 'triton', 44.0, 32.90)],
+)
 def test_the_papers_step_on_an_h200_moves_no_more_bytes_outside_matrix_products_than_it_did(
-        triton, kernels, gigabytes, milliseconds):
-    """November 2026: 58.3 GB with Triton's products, 45.9 with cuBLASLt's, 43.9 with the loss's kernel. milliseconds:
-    of the step with a norm of two results and with GELU's bias inside GELU (53.7 and 47.2 GB), which a step without
-    them may exceed by 3%; Triton's has 0.1 ms more, for sums of 2,048 programs in a norm's gradient, 0.8 ms faster on
-    an H200."""
+    triton, kernels, gigabytes, milliseconds
+):
+    """November 2026: 58.3 GB with Triton's products, 45.9 with cuBLASLt's, 43.9 with the loss's
+    kernel. milliseconds: of the step with a norm of two results and with GELU's bias inside GELU
+    (53.7 and 47.2 GB), which a step without them may exceed by 3%; Triton's has 0.1 ms more, for
+    sums of 2,048 programs in a norm's gradient, 0.8 ms faster on an H200."""
     config = bfloat16()
     config.model.kernels = kernels
     found = roofline.measure(config, 'h200:1', 64, options={'xla_gpu_enable_triton_gemm': triton})
@@ -318,4 +410,5 @@ def test_the_papers_step_on_an_h200_moves_no_more_bytes_outside_matrix_products_
     assert 35e9 < outside <= gigabytes * 1e9 and found['seconds']['compiler'] is None
     assert 1e3 * found['seconds']['roofline'] <= 1.03 * milliseconds
     flops = sum(part['flops'] for part in found['parts'].values())
-    assert flops == pytest.approx(64 * 512 * 752.75e6 - 64 * 512 * 3 * 18.87e6, rel=5e-3)  # all but attention's own
+    # All but attention's own
+    assert flops == pytest.approx(64 * 512 * 752.75e6 - 64 * 512 * 3 * 18.87e6, rel=5e-3)

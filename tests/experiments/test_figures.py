@@ -1,4 +1,5 @@
 """Figure 2 and BLiMP: what is drawn and written, from two tiny models on tiny sets, end to end."""
+
 import json
 import pathlib
 import re
@@ -24,21 +25,52 @@ PARTS = ('figure2_layers', 'figure2_zero_shot', 'figure_blimp')
 def config(tmp_path_factory):
     """configs/experiments.py with two tiny pretrained models and all of the data but MultiNLI."""
     root = tmp_path_factory.mktemp('figures')
-    books, data = corpus(root / 'books'), root / 'data'
+    books = corpus(root / 'books')
+    data = root / 'data'
     for split in ('train', 'dev'):
         official.race(data / 'RACE', split)
     (data / 'DPR').mkdir()
-    cola(data / 'CoLA'), sst2(data / 'SST-2'), sets.dpr_official(data / 'DPR'), official.blimp(data / 'blimp')
+    (
+        cola(data / 'CoLA'),
+        sst2(data / 'SST-2'),
+        sets.dpr_official(data / 'DPR'),
+        official.blimp(data / 'blimp'),
+    )
     (root / 'filter.json').write_text(json.dumps({'hills': [0, 1, 2]}))
     # A rate so high that the LSTM's answers are no ties.
-    small = dict(model__n_ctx=48, optimizer__peak_rate=5e-2, train__steps=STEPS[-1], eval__every=20,
-                 checkpoint__keep_steps=STEPS, checkpoint__every=5)
+    small = dict(
+        model__n_ctx=48,
+        optimizer__peak_rate=5e-2,
+        train__steps=STEPS[-1],
+        eval__every=20,
+        checkpoint__keep_steps=STEPS,
+        checkpoint__every=5,
+    )
     gpt = pretrain.run(pretrain_config(books, **small), root / 'gpt')
-    lstm = pretrain.run(pretrain_config('', data__tokens=str(root / 'gpt' / 'tokens'), model__kind='lstm',
-                                        model__n_units=16, **small), root / 'lstm')
-    found = override(load_config('experiments'), dict(
-        pretrained=str(gpt.path), lstm=str(lstm.path), data=str(data), out=str(root / 'out'), seeds=(0,),
-        finetune__batch__size=8, finetune__batch__eval_size=8, finetune__train__epochs=1, finetune__batch__lengths=1))
+    lstm = pretrain.run(
+        pretrain_config(
+            '',
+            data__tokens=str(root / 'gpt' / 'tokens'),
+            model__kind='lstm',
+            model__n_units=16,
+            **small,
+        ),
+        root / 'lstm',
+    )
+    found = override(
+        load_config('experiments'),
+        dict(
+            pretrained=str(gpt.path),
+            lstm=str(lstm.path),
+            data=str(data),
+            out=str(root / 'out'),
+            seeds=(0,),
+            finetune__batch__size=8,
+            finetune__batch__eval_size=8,
+            finetune__train__epochs=1,
+            finetune__batch__lengths=1,
+        ),
+    )
     found.zero_shot.blimp = {'data': {'filter': str(root / 'filter.json')}}
     return found
 
@@ -52,16 +84,27 @@ def text(config):
 def cells(lines, first, heading):
     """The cells after the first of the line that begins with it, under a heading."""
     section = '\n'.join(lines).partition(heading)[2]
-    return [cell.strip() for cell in re.search(rf'^\| {re.escape(first)} \|(.*)\|$', section, re.M)[1].split('|')]
+    return [
+        cell.strip()
+        for cell in re.search(
+            rf'^\| {re.escape(first)} '
+            rf'\|(.*)\|$',
+            section,
+            re.M,
+        )[1].split('|')
+    ]
 
 
 def test_a_dry_run_lists_a_run_for_each_number_of_layers_of_the_pretrained_model(config, capsys):
     assert tables.run(config, ['figure2_layers'], dry_run=True) == {}
     out = capsys.readouterr().out
     listed = re.findall(r'^race-(\w+)-0: ([\d,]+) tokens$', out, re.M)
-    assert [name for name, _ in listed] == ['no_pretraining', 'layers_0', 'layers_1', 'full']  # it has two layers
+    # It has two layers
+    assert [name for name, _ in listed] == ['no_pretraining', 'layers_0', 'layers_1', 'full']
     in_all = sum(int(tokens.replace(',', '')) for _, tokens in listed)
-    assert in_all > 0 and f'in all: {in_all:,} tokens' in out and not pathlib.Path(config.out).exists()
+    assert (
+        in_all > 0 and f'in all: {in_all:,} tokens' in out and not pathlib.Path(config.out).exists()
+    )
     assert '8 runs: 4 to do, 0 done, 4 no data' in out and out.count('mnli: no data: ') == 1
 
 
@@ -72,8 +115,11 @@ def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config
         assert f']({name}.png)' in (out / f'{name}.md').read_text()
     assert tables.run(config, PARTS) == text
     assert '18 runs: 0 to do, 14 done, 4 no data' in capsys.readouterr().out
-    ends = [one for condition in ('full', 'no_pretraining')
-            for one in run_list.finetune_runs(config, 'race', condition)]  # as in the tables
+    ends = [
+        one
+        for condition in ('full', 'no_pretraining')
+        for one in run_list.finetune_runs(config, 'race', condition)
+    ]  # as in the tables
     assert [one.status for one in runner.carry_out(config, ends, dry_run=True)] == ['done', 'done']
 
 
@@ -102,9 +148,15 @@ def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
 
 
 def test_blimp_has_accuracy_tokens_and_paired_differences_beside_what_is_published(config, text):
-    found = [{row['step']: row for row in results.read(pathlib.Path(config.out) / 'results.jsonl')
-              if (row['task'], row['run'], row['group'], row['metric']) == ('blimp', run, None, 'accuracy')}
-             for run in (config.pretrained, config.lstm)]
+    found = [
+        {
+            row['step']: row
+            for row in results.read(pathlib.Path(config.out) / 'results.jsonl')
+            if (row['task'], row['run'], row['group'], row['metric'])
+            == ('blimp', run, None, 'accuracy')
+        }
+        for run in (config.pretrained, config.lstm)
+    ]
     lines = text['figure_blimp']
     for step in STEPS:
         row = cells(lines, str(step), '## Overall')
@@ -125,5 +177,8 @@ def test_the_lstm_is_drawn_where_the_transformer_has_read_as_many_tokens():
     row = {'value': 0.6, 'low': 0.5, 'high': 0.7}
     found = {condition: {10: {(None, 'accuracy'): row}} for condition in ('full', 'lstm')}
     drawn = figure_blimp.curves(found, {'full': 100, 'lstm': 50})
-    assert [(curve['model'], curve['points'][0]['step']) for curve in drawn] == [('Transformer', 10), ('LSTM', 5)]
+    assert [(curve['model'], curve['points'][0]['step']) for curve in drawn] == [
+        ('Transformer', 10),
+        ('LSTM', 5),
+    ]
     assert drawn[0]['points'][0]['value'] == 60

@@ -1,4 +1,6 @@
-"""The recipes of experiments/launch: files that parse, name what there is, and do what they say, without a cloud."""
+"""The recipes of experiments/launch: files that parse, name what there is, and do what they say,
+without a cloud."""
+
 import json
 import os
 import re
@@ -36,7 +38,10 @@ def job(name):
 @pytest.mark.parametrize('name', JOBSETS)
 def test_a_jobset_s_parts_fit_together(name):
     jobset, spec, container = job(name)
-    assert jobset['kind'] == 'JobSet' and container['resources']['limits'].keys() < {'nvidia.com/gpu', 'google.com/tpu'}
+    assert jobset['kind'] == 'JobSet' and container['resources']['limits'].keys() < {
+        'nvidia.com/gpu',
+        'google.com/tpu',
+    }
     assert spec['completionMode'] == 'Indexed' and spec['completions'] == spec['parallelism'] > 1
     assert spec['backoffLimit'] == 0 and jobset['spec']['failurePolicy']['maxRestarts'] > 0
     assert spec['template']['spec']['restartPolicy'] == 'Never'
@@ -46,12 +51,17 @@ def test_the_processes_of_the_gpu_jobset_find_each_other():
     jobset, spec, container = job('jobset_gpu.yaml')
     environment = {one['name']: one.get('value') for one in container['env']}
     host, port = environment['JAX_COORDINATOR_ADDRESS'].split(':')
-    name, replicated = jobset['metadata']['name'], jobset['spec']['replicatedJobs'][0]['name']
-    assert host == f'{name}-{replicated}-0-0.{name}'  # the pod's name as JobSet forms it, and its subdomain
+    name = jobset['metadata']['name']
+    replicated = jobset['spec']['replicatedJobs'][0]['name']
+    # The pod's name as JobSet forms it, and its subdomain
+    assert host == f'{name}-{replicated}-0-0.{name}'
     assert int(port) in [one['containerPort'] for one in container['ports']]
     assert environment['JAX_NUM_PROCESSES'] == str(spec['completions'])
     (index,) = [one['valueFrom'] for one in container['env'] if one['name'] == 'JAX_PROCESS_ID']
-    assert index['fieldRef']['fieldPath'] == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    assert (
+        index['fieldRef']['fieldPath']
+        == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    )
 
 
 @pytest.mark.parametrize('name', [*JOBSETS, 'skypilot.yaml', 'tpu_pod.sh', 'slurm.sh'])
@@ -66,7 +76,10 @@ def test_the_sky_task_names_its_variables_and_its_scripts_parse():
     used = set(re.findall(r'\$(\w+)', task['run']))
     assert used == {'SKYPILOT_NODE_IPS', 'SKYPILOT_NUM_NODES', 'SKYPILOT_NODE_RANK', *task['envs']}
     for script in (task['setup'], task['run']):
-        assert subprocess.run(['bash', '-n'], input=script, text=True, capture_output=True).stderr == ''
+        assert (
+            subprocess.run(['bash', '-n'], input=script, text=True, capture_output=True).stderr
+            == ''
+        )
 
 
 def test_the_image_copies_what_there_is_and_starts_gpt1():
@@ -82,41 +95,95 @@ def test_the_image_copies_what_there_is_and_starts_gpt1():
 def test_directories_with_spaces_reach_the_remote_shell_whole(tmp_path):
     (tmp_path / 'gcloud').write_text('#!/usr/bin/env bash\necho "$*"\n')
     (tmp_path / 'gcloud').chmod(0o755)
-    environment = {'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'CLONE': 'my clone',
-                   'WORKDIR': '/mnt/my run', 'TOKENS': '/mnt/my tokens'}
-    shown = subprocess.run(['bash', str(LAUNCH / 'tpu_pod.sh')], env=environment, capture_output=True, text=True).stdout
-    assert {'--workdir=/mnt/my run', '--config.data.tokens=/mnt/my tokens'} <= set(shlex.split(shown))
+    environment = {
+        'PATH': f'{tmp_path}:{os.environ["PATH"]}',
+        'TPU': 'mine',
+        'ZONE': 'z',
+        'CLONE': 'my clone',
+        'WORKDIR': '/mnt/my run',
+        'TOKENS': '/mnt/my tokens',
+    }
+    shown = subprocess.run(
+        ['bash', str(LAUNCH / 'tpu_pod.sh')], env=environment, capture_output=True, text=True
+    ).stdout
+    assert {'--workdir=/mnt/my run', '--config.data.tokens=/mnt/my tokens'} <= set(
+        shlex.split(shown)
+    )
     assert 'my clone' in shlex.split(shown.replace('--command=', ''))
 
 
 @pytest.mark.full
 def test_the_gpu_jobset_s_command_runs_in_real_processes(tmp_path):
-    """The container's command and variables, as the kubelet would set them, with this machine in place of the pods."""
+    """The container's command and variables, as the kubelet would set them, with this machine in
+    place of the pods."""
     _, spec, container = job('jobset_gpu.yaml')
-    prepare(tmp_path / 'tokens', corpus=str(corpus(tmp_path / 'text')), valid='0.2', merges=60, processes=1)
-    small = ('model.n_layer=1', 'model.n_embd=16', 'model.n_head=2', 'model.n_inner=16', 'model.n_ctx=16',
-             'model.dtype=float32', 'batch.size=8', 'train.steps=3', 'log_every=1', 'optimizer.warmup_steps=1')
-    arguments = [one.replace('gs://BUCKET/runs/gpt1', str(tmp_path / 'run')).replace(
-        'gs://BUCKET/tokens', str(tmp_path / 'tokens')) for one in container['args']]
-    address, started = f'localhost:{local.free_port()}', []
+    prepare(
+        tmp_path / 'tokens',
+        corpus=str(corpus(tmp_path / 'text')),
+        valid='0.2',
+        merges=60,
+        processes=1,
+    )
+    small = (
+        'model.n_layer=1',
+        'model.n_embd=16',
+        'model.n_head=2',
+        'model.n_inner=16',
+        'model.n_ctx=16',
+        'model.dtype=float32',
+        'batch.size=8',
+        'train.steps=3',
+        'log_every=1',
+        'optimizer.warmup_steps=1',
+    )
+    arguments = [
+        one.replace('gs://BUCKET/runs/gpt1', str(tmp_path / 'run')).replace(
+            'gs://BUCKET/tokens', str(tmp_path / 'tokens')
+        )
+        for one in container['args']
+    ]
+    address = f'localhost:{local.free_port()}'
+    started = []
     for index in range(spec['completions']):
         environment = {one['name']: one.get('value') or str(index) for one in container['env']}
         environment |= {'JAX_COORDINATOR_ADDRESS': address, 'JOB_COMPLETION_INDEX': str(index)}
-        started.append(subprocess.Popen(
-            [sys.executable, '-m', 'gpt1_jax', *arguments, *(f'--config.{field}' for field in small)], cwd=ROOT,
-            env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        started.append(
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    '-m',
+                    'gpt1_jax',
+                    *arguments,
+                    *(f'--config.{field}' for field in small),
+                ],
+                cwd=ROOT,
+                env=os.environ | environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
     said = [process.communicate(timeout=300)[0] for process in started]
     assert [process.returncode for process in started] == [0] * len(started), said
     assert 'processes: 0 on ' in said[0] and 'step 3/3' in said[0] and 'step' not in said[1]
-    assert [row['step'] for row in results.read(tmp_path / 'run' / 'metrics.jsonl') if 'loss' in row] == [1, 2, 3]
+    assert [
+        row['step'] for row in results.read(tmp_path / 'run' / 'metrics.jsonl') if 'loss' in row
+    ] == [1, 2, 3]
 
 
 def test_a_closed_terminal_reaches_all_processes():
-    child = ('import signal, sys, time; signal.signal(signal.SIGHUP, lambda *_: sys.exit()); print(1, flush=True); '
-             'time.sleep(60)')
-    program = ('import sys; from experiments.launch import local; '
-               'sys.exit(local.run([sys.executable, "-c", sys.argv[1]], 2))')
-    parent = subprocess.Popen([sys.executable, '-c', program, child], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    child = (
+        'import signal, sys, time; signal.signal(signal.SIGHUP, lambda *_: sys.exit()); '
+        'print(1, flush=True); '
+        'time.sleep(60)'
+    )
+    program = (
+        'import sys; from experiments.launch import local; '
+        'sys.exit(local.run([sys.executable, "-c", sys.argv[1]], 2))'
+    )
+    parent = subprocess.Popen(
+        [sys.executable, '-c', program, child], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
     assert [parent.stdout.readline() for _ in range(2)] == ['1\n'] * 2
     parent.send_signal(signal.SIGHUP)
     assert parent.wait(30) == 0

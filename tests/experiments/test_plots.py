@@ -1,4 +1,5 @@
 """What is drawn: training curves of several runs, with their command, and the figures of tables."""
+
 import itertools
 
 import matplotlib.pyplot as plt
@@ -31,8 +32,15 @@ def run(tmp_path):
     for first, last, shift in ((0, 50, 0.5), (30, 60, 0.0)):
         log = results.Log(tmp_path / 'run' / 'metrics.jsonl', first)
         for step in range(first + 10, last + 1, 10):
-            log.append({'step': step, 'loss': 9 - step / 20 + shift, 'learning_rate': step / 1e4,
-                        'tokens_per_s': 1000.0 + step, 'grad_norm': 1.0})
+            log.append(
+                {
+                    'step': step,
+                    'loss': 9 - step / 20 + shift,
+                    'learning_rate': step / 1e4,
+                    'tokens_per_s': 1000.0 + step,
+                    'grad_norm': 1.0,
+                }
+            )
             if step % 20 == 0:
                 log.append({'step': step, 'valid_loss': 2.0, 'valid_perplexity': 1000.0 / step})
     return tmp_path / 'run'
@@ -44,7 +52,8 @@ def test_a_run_that_was_continued_is_drawn_once(run):
         'loss': [(10, 9.0), (20, 8.5), (30, 8.0), (40, 7.0), (50, 6.5), (60, 6.0)],
         'learning_rate': [(step, step / 1e4) for step in range(10, 61, 10)],
         'valid_perplexity': [(20, 50.0), (40, 25.0), (60, 1000 / 60)],
-        'tokens_per_s': [(step, 1000.0 + step) for step in range(10, 61, 10)]}
+        'tokens_per_s': [(step, 1000.0 + step) for step in range(10, 61, 10)],
+    }
 
 
 def test_each_panel_has_every_run_that_has_its_field(run, drawn, tmp_path):
@@ -58,27 +67,49 @@ def test_each_panel_has_every_run_that_has_its_field(run, drawn, tmp_path):
     plots.training_curves('x.png', {'two': curves['two']})
 
 
-@pytest.mark.parametrize('content, message', [
-    (None, 'no rows'), ('{"step": 1}\nx\n', 'line 2: not JSON'), ('{"loss": 1}\n', 'line 1: step is None')])
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        (None, 'no rows'),
+        ('{"step": 1}\nx\n', 'line 2: not JSON'),
+        ('{"loss": 1}\n', 'line 1: step is None'),
+    ],
+)
 def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, message):
     if content is not None:
         (tmp_path / 'metrics.jsonl').write_text(content)
     assert plots.main([str(tmp_path), f'--out={tmp_path / "x.png"}']) == 1
     printed = capsys.readouterr().err
-    assert printed.startswith(f'error: {tmp_path}/metrics.jsonl: {message}') and printed.count('\n') == 1
+    assert (
+        printed.startswith(f'error: {tmp_path}/metrics.jsonl: {message}')
+        and printed.count('\n') == 1
+    )
 
 
-def test_the_command_draws_a_run_given_twice_once_and_no_loss_that_is_not_finite(tmp_path, monkeypatch, capsys):
-    (tmp_path / 'metrics.jsonl').write_text('{"step": 1, "loss": 2}\n{"step": 2, "loss": NaN}\n'
-                                            '{"step": 3, "loss": 1e999}\n{"step": 4, "loss": 1}\n'
-                                            '{"step": 5, "loss": null}\n')
+def test_the_command_draws_a_run_given_twice_once_and_no_loss_that_is_not_finite(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / 'metrics.jsonl').write_text(
+        '{"step": 1, "loss": 2}\n{"step": 2, "loss": NaN}\n'
+        '{"step": 3, "loss": 1e999}\n{"step": 4, "loss": 1}\n'
+        '{"step": 5, "loss": null}\n'
+    )
     monkeypatch.chdir(tmp_path)
-    seen, real = [], plots.training_curves
-    monkeypatch.setattr(plots, 'training_curves', lambda path, curves: (seen.append(curves), real(path, curves)))
-    assert plots.main(['.', str(tmp_path)]) == 0 and capsys.readouterr().out == f'{tmp_path}/runs.png\n'
+    seen = []
+    real = plots.training_curves
+    monkeypatch.setattr(
+        plots, 'training_curves', lambda path, curves: (seen.append(curves), real(path, curves))
+    )
+    assert (
+        plots.main(['.', str(tmp_path)]) == 0
+        and capsys.readouterr().out == f'{tmp_path}/runs.png\n'
+    )
     assert [one['loss'] for one in seen[0].values()] == [[(1, 2), (4, 1)]]
     assert (tmp_path / 'runs.png').read_bytes().startswith(b'\x89PNG')
-    assert plots.main(['.', '--out=no/x.png']) == 1 and 'no/x.png: No such file' in capsys.readouterr().err
+    assert (
+        plots.main(['.', '--out=no/x.png']) == 1
+        and 'no/x.png: No such file' in capsys.readouterr().err
+    )
 
 
 # Of tables
@@ -86,25 +117,39 @@ def test_the_command_draws_a_run_given_twice_once_and_no_loss_that_is_not_finite
 
 @pytest.mark.quick
 def test_accuracy_over_layers_is_that_of_the_runs(drawn, tmp_path, monkeypatch):
-    made, layers = Made(tmp_path), {-1: 'no_pretraining', 0: 'layers_0', 2: 'full'}
+    made = Made(tmp_path)
+    layers = {-1: 'no_pretraining', 0: 'layers_0', 2: 'full'}
     monkeypatch.setattr(figure2_layers, 'conditions', lambda config: layers)
-    for (right, condition), split in itertools.product(enumerate(layers.values(), 5), ('dev', 'train')):
+    for (right, condition), split in itertools.product(
+        enumerate(layers.values(), 5), ('dev', 'train')
+    ):
         made.add('race', condition, 0, right + (split == 'train'), split=split)
     figure2_layers.draw(experiments.get_config(), made.outcomes, 'x.png')
-    assert {line.get_label(): [*map(tuple, line.get_xydata())] for line in drawn[0].axes[0].get_lines()} == {
-        'RACE Dev': [(-1, 0.5), (0, 0.6), (2, 0.7)], 'RACE Train': [(-1, 0.6), (0, 0.7), (2, 0.8)]}
+    assert {
+        line.get_label(): [*map(tuple, line.get_xydata())] for line in drawn[0].axes[0].get_lines()
+    } == {
+        'RACE Dev': [(-1, 0.5), (0, 0.6), (2, 0.7)],
+        'RACE Train': [(-1, 0.6), (0, 0.7), (2, 0.8)],
+    }
 
 
-def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_of_the_art(drawn, tmp_path):
+def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_of_the_art(
+    drawn, tmp_path
+):
     made = Made(tmp_path)
-    for condition, curve in (('full', {0: 500, 10: 932}), ('lstm', {0: 716, 10: 500})):  # of 1,000; the best has 93.2%
+    # Of 1,000; the best has 93.2%
+    for condition, curve in (('full', {0: 500, 10: 932}), ('lstm', {0: 716, 10: 500})):
         made.zero_shot('sst2', condition, curve)
     figure2_zero_shot.draw(experiments.get_config(), made.outcomes, 'x.png')
     transformer, lstm = drawn[0].axes[0].get_lines()[:2]
     assert transformer.get_xydata().tolist() == [[0, 0], [10, pytest.approx(1)]]
     assert lstm.get_xydata().tolist() == [[0, pytest.approx(0.5)], [10, 0]]
-    intervals = [one.get_transform().transform(one.get_segments()[0])[:, 0] for one in drawn[0].axes[0].collections]
-    assert len({float(x) for both in intervals for x in both}) == len(intervals) == 2  # beside each other
+    intervals = [
+        one.get_transform().transform(one.get_segments()[0])[:, 0]
+        for one in drawn[0].axes[0].collections
+    ]
+    # Beside each other
+    assert len({float(x) for both in intervals for x in both}) == len(intervals) == 2
     ends = [y for one in drawn[0].axes[0].collections for _, y in one.get_segments()[0]]
     low, high = drawn[0].axes[0].get_ylim()
     assert low < min(ends) and max(ends) < high
@@ -112,28 +157,46 @@ def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_
 
 def test_the_interval_of_a_single_point_is_drawn(drawn):
     with figures.panel('x.png', (2, 2), title='', xlabel='', ylabel='') as axes:
-        figures.draw_curve(axes, [{'step': 3, 'value': 0.5, 'low': 0.4, 'high': 0.7}], color='black')
+        figures.draw_curve(
+            axes, [{'step': 3, 'value': 0.5, 'low': 0.4, 'high': 0.7}], color='black'
+        )
         _, interval = axes.collections
         assert interval.get_segments()[0].tolist() == [[3, 0.4], [3, 0.7]]
 
 
-@pytest.mark.parametrize('steps, labels', [
-    ((0,), ['0']), ((0, 1000, 5000), ['0', '1,000', '5,000']), ((1200, 1500, 1900), ['1,200', '1,900']),
-    ((400, 34_000), ['500', '1,000', '2,000', '5,000', '10,000', '20,000'])])
+@pytest.mark.parametrize(
+    'steps, labels',
+    [
+        ((0,), ['0']),
+        ((0, 1000, 5000), ['0', '1,000', '5,000']),
+        ((1200, 1500, 1900), ['1,200', '1,900']),
+        ((400, 34_000), ['500', '1,000', '2,000', '5,000', '10,000', '20,000']),
+    ],
+)
 def test_updates_are_labelled_whatever_they_span(steps, labels):
     figure, axes = plt.subplots()
     axes.plot(steps, steps)
     figures.scale_updates(axes, steps)
     figure.canvas.draw()
     low, high = axes.get_xlim()
-    shown = [label.get_text() for label in axes.get_xticklabels(which='both') if low <= label.get_position()[0] <= high]
+    shown = [
+        label.get_text()
+        for label in axes.get_xticklabels(which='both')
+        if low <= label.get_position()[0] <= high
+    ]
     assert list(filter(None, shown)) == labels
     plt.close(figure)
 
 
 def blimp_curves(last):
-    return [{'group': group, 'model': 'Transformer', 'points': [
-        {'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, last)]} for group in (None, *PHENOMENA)]
+    return [
+        {
+            'group': group,
+            'model': 'Transformer',
+            'points': [{'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, last)],
+        }
+        for group in (None, *PHENOMENA)
+    ]
 
 
 def test_a_curve_that_ends_before_the_published_decoder_has_no_key_of_it(drawn):
@@ -144,9 +207,15 @@ def test_a_curve_that_ends_before_the_published_decoder_has_no_key_of_it(drawn):
 def test_the_published_models_are_drawn_and_the_decoder_as_far_as_our_curve_goes(drawn):
     figure_blimp.draw_curves('x.png', blimp_curves(50_000), 2048)
     overall, *panels = drawn[0].axes
-    assert {one.sets for one in blimp_published.PAPER} <= {line.get_ydata()[0] for line in overall.get_lines()}
+    assert {one.sets for one in blimp_published.PAPER} <= {
+        line.get_ydata()[0] for line in overall.get_lines()
+    }
     for group, panel in zip(PHENOMENA, panels, strict=True):
-        assert set(blimp_published.BY_PHENOMENON[group]) <= {line.get_ydata()[0] for line in panel.get_lines()}
-    decoder, = [line for line in overall.get_lines() if line.get_label() == blimp_published.DECODER]
+        assert set(blimp_published.BY_PHENOMENON[group]) <= {
+            line.get_ydata()[0] for line in panel.get_lines()
+        }
+    (decoder,) = [
+        line for line in overall.get_lines() if line.get_label() == blimp_published.DECODER
+    ]
     assert (decoder.get_xdata() * 2048).tolist()[:3] == pytest.approx([25e6, 50e6, 100e6])
     assert overall.get_xlim()[1] * 2048 < 250e6

@@ -1,4 +1,6 @@
-"""Section 4.1: a corpus prepared by Ray, with one of its processes killed, is the corpus prepared at once."""
+"""Section 4.1: a corpus prepared by Ray, with one of its processes killed, is the corpus prepared
+at once."""
+
 import contextlib
 import json
 import os
@@ -27,26 +29,50 @@ PARTS = 3
 
 @pytest.fixture(scope='module')
 def made(tmp_path_factory):
-    """A directory with corpus.parquet, a tokenizer in vocabulary/, and the corpus prepared at once in whole/."""
+    """A directory with corpus.parquet, a tokenizer in vocabulary/, and the corpus prepared at once
+    in whole/."""
     here = tmp_path_factory.mktemp('made')
     rng = random.Random(0)
     texts = ['\n'.join(sentence(rng) for _ in range(300)) for _ in range(12)]
-    pyarrow.parquet.write_table(pyarrow.table({'body': texts}), here / 'corpus.parquet', row_group_size=1)
+    pyarrow.parquet.write_table(
+        pyarrow.table({'body': texts}), here / 'corpus.parquet', row_group_size=1
+    )
     bpe_training.train(texts, merges=60).save(here / 'vocabulary')
-    prepare(here / 'whole', str(here / 'corpus.parquet'), 0.3, str(here / 'vocabulary'), text_field='body')
+    prepare(
+        here / 'whole',
+        str(here / 'corpus.parquet'),
+        0.3,
+        str(here / 'vocabulary'),
+        text_field='body',
+    )
     return here
 
 
 @contextlib.contextmanager
 def started(made, home, out, field):
-    """The program, in the directory of `made` with relative paths, and its own HOME, where Ray keeps a token."""
+    """The program, in the directory of `made` with relative paths, and its own HOME, where Ray
+    keeps a token."""
     pytest.importorskip('ray', reason='needs the extra: ray')
     home.mkdir()
-    environment = os.environ | {'PYTHONPATH': str(ROOT), 'HOME': str(home), 'RAY_USAGE_STATS_ENABLED': '0'}
-    line = [sys.executable, '-m', 'experiments.launch.prepare_ray', f'--out={out}', '--corpus=corpus.parquet',
-            '--valid=0.3', '--tokenizer=vocabulary', f'--text_field={field}', f'--parts={PARTS}']
-    program = subprocess.Popen(line, cwd=made, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True)
+    environment = os.environ | {
+        'PYTHONPATH': str(ROOT),
+        'HOME': str(home),
+        'RAY_USAGE_STATS_ENABLED': '0',
+    }
+    line = [
+        sys.executable,
+        '-m',
+        'experiments.launch.prepare_ray',
+        f'--out={out}',
+        '--corpus=corpus.parquet',
+        '--valid=0.3',
+        '--tokenizer=vocabulary',
+        f'--text_field={field}',
+        f'--parts={PARTS}',
+    ]
+    program = subprocess.Popen(
+        line, cwd=made, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         yield program
     finally:
@@ -54,7 +80,8 @@ def started(made, home, out, field):
 
 
 def kill_holder(part: pathlib.Path, program):
-    """Kill the process that prepares a part, once it has begun; its number stands in the part's lock."""
+    """Kill the process that prepares a part, once it has begun; its number stands in the part's
+    lock."""
     deadline = time.monotonic() + WAIT
     while not (part / 'tokenizer' / 'tokenizer.json').exists():
         assert program.poll() is None and time.monotonic() < deadline, program.communicate()
@@ -71,10 +98,14 @@ def test_a_part_that_dies_is_run_again_and_the_merged_streams_are_those_of_one_r
         said, errors = program.communicate(timeout=WAIT)
     assert program.returncode == 0, errors
     assert f'{PARTS} of {PARTS} parts\ntrain: ' in said
-    assert tokens.read_manifest(out)['inputs'] == tokens.read_manifest(made / 'whole')['inputs'] | {'parts': PARTS}
+    assert tokens.read_manifest(out)['inputs'] == tokens.read_manifest(made / 'whole')['inputs'] | {
+        'parts': PARTS
+    }
     for split in ('train', 'valid'):
-        one, merged = (np.concatenate(tokens.open_split(directory, split, verify=True).shards)
-                       for directory in (made / 'whole', out))
+        one, merged = (
+            np.concatenate(tokens.open_split(directory, split, verify=True).shards)
+            for directory in (made / 'whole', out)
+        )
         np.testing.assert_array_equal(merged, one)
 
 
@@ -83,7 +114,10 @@ def test_a_mistake_in_the_input_is_one_line_and_not_tried_again(made, tmp_path):
     with started(made, tmp_path / 'home', tmp_path / 'out', 'text') as program:
         said, errors = program.communicate(timeout=WAIT)
     assert (program.returncode, said) == (1, '')
-    assert errors.splitlines()[-1] == f"error: {made / 'corpus.parquet'} has no field 'text', only 'body'"
+    assert (
+        errors.splitlines()[-1]
+        == f"error: {made / 'corpus.parquet'} has no field 'text', only 'body'"
+    )
     assert 'Traceback' not in errors
 
 

@@ -1,4 +1,6 @@
-"""The quickstart: its tasks, baselines and report, and all of it with a model too small to learn."""
+"""The quickstart: its tasks, baselines and report, and all of it with a model too small to
+learn."""
+
 import collections
 import random
 
@@ -36,7 +38,9 @@ def joined(novels):
 def test_sentences_end_at_marks_before_a_capital_and_not_after_titles():
     text = 'Mr. Lee sat. "No!" she  said. Was it 3.5? It was.\n\nThe end'
     assert novel_tasks.sentences(text) == [
-        ['Mr. Lee sat.', '"No!" she said.', 'Was it 3.5?', 'It was.'], ['The end']]
+        ['Mr. Lee sat.', '"No!" she said.', 'Was it 3.5?', 'It was.'],
+        ['The end'],
+    ]
 
 
 def test_either_pronoun_comes_next_equally_often_and_words_alone_are_of_no_help(novels):
@@ -44,12 +48,15 @@ def test_either_pronoun_comes_next_equally_often_and_words_alone_are_of_no_help(
     text = joined(novels[:6])
     assert collections.Counter(item.label for item in items) == {0: 750, 1: 750}
     for item in items[:200]:
-        assert f'{item.texts[0]} {PRONOUNS[item.label]}' in text and len(item.texts[0].split()) in range(4, 20)
+        assert f'{item.texts[0]} {PRONOUNS[item.label]}' in text and len(
+            item.texts[0].split()
+        ) in range(4, 20)
     halves = items[::2], items[1::2]
     vectors = CountVectorizer(token_pattern=r'\w+').fit(item.texts[0] for item in items)
     words, held_out = (vectors.transform(item.texts[0] for item in half) for half in halves)
     labels, gold = ([item.label for item in half] for half in halves)
-    assert MultinomialNB().fit(words, labels).score(held_out, gold) < 0.6  # 0.66 of sentences chosen at random
+    # 0.66 of sentences chosen at random
+    assert MultinomialNB().fit(words, labels).score(held_out, gold) < 0.6
 
 
 def test_the_wrong_ending_of_word_order_has_the_same_words_with_two_neighbours_exchanged(novels):
@@ -57,16 +64,21 @@ def test_the_wrong_ending_of_word_order_has_the_same_words_with_two_neighbours_e
     text = joined(novels[7:])
     assert sum(item.label for item in items) == 100
     for item in items:
-        right, wrong = item.choices[item.label].split(), item.choices[1 - item.label].split()
+        right = item.choices[item.label].split()
+        wrong = item.choices[1 - item.label].split()
         assert f'{" ".join(item.texts)} {" ".join(right)}' in text
         first, second = [i for i, pair in enumerate(zip(right, wrong)) if len(set(pair)) == 2]
-        assert second == first + 1 and right[first] == wrong[second] and right[second] == wrong[first]
+        assert (
+            second == first + 1 and right[first] == wrong[second] and right[second] == wrong[first]
+        )
 
 
 def test_each_ending_of_continuation_is_right_once_and_wrong_once_and_shares_the_same_words(novels):
     items = novel_tasks.continuation(novels[7:], 200, random.Random(0))
     text = joined(novels[7:])
-    right, wrong = (collections.Counter(item.choices[item.label ^ other] for item in items) for other in (0, 1))
+    right, wrong = (
+        collections.Counter(item.choices[item.label ^ other] for item in items) for other in (0, 1)
+    )
     assert len(items) == 200 and right == wrong and sum(item.label for item in items) == 100
     for item in items:
         assert f'{item.texts[1]} {item.choices[item.label]}' in text
@@ -78,11 +90,15 @@ def test_each_ending_of_continuation_is_right_once_and_wrong_once_and_shares_the
 
 
 def test_items_depend_on_the_novels_and_the_seed_alone(novels, tmp_path):
-    first, second = (novel_tasks.write(tmp_path / name, {'test': (novels[8:], 20)}, seed)
-                     for name, seed in (('a', 0), ('b', 0)))
+    first, second = (
+        novel_tasks.write(tmp_path / name, {'test': (novels[8:], 20)}, seed)
+        for name, seed in (('a', 0), ('b', 0))
+    )
     assert first == second != novel_tasks.write(tmp_path / 'c', {'test': (novels[8:], 20)}, 1)
     with pytest.raises(UserError, match='the novels give 1 sentences, 8 wanted'):
-        novel_tasks.word_order([Document('', 'He was old. The old man sat down by the sea.')], 8, random.Random(0))
+        novel_tasks.word_order(
+            [Document('', 'He was old. The old man sat down by the sea.')], 8, random.Random(0)
+        )
 
 
 @pytest.mark.quick
@@ -95,20 +111,29 @@ def test_naive_bayes_equals_what_is_computed_by_hand():
 @pytest.mark.quick
 def test_probabilities_of_the_trigram_are_those_by_hand_and_sum_to_one():
     counts = trigram.count(['A b a, b', 'a c'])  # nothing follows across texts; `,` is a word
-    uniform = 1 / 5                              # a, b, c, the comma and all others
-    one_word = {'a': (3 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-                'b': (2 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-                'c': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-                ',': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-                'other': 0.75 * 4 / 7 * uniform}
+    uniform = 1 / 5  # a, b, c, the comma and all others
+    one_word = {
+        'a': (3 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+        'b': (2 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+        'c': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+        ',': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+        'other': 0.75 * 4 / 7 * uniform,
+    }
     after_a = {word: 0.75 * 3 / 3 * p for word, p in one_word.items()}
-    for word in ('b', ',', 'c'):                 # each follows `a` once
+    for word in ('b', ',', 'c'):  # each follows `a` once
         after_a[word] += (1 - 0.75) / 3
     after_b_a = {word: 0.75 * 1 / 1 * p for word, p in after_a.items()}
     after_b_a[','] += 1 - 0.75
-    for before, by_hand in {'': one_word, 'other': one_word, 'b other': one_word, 'c': one_word,
-                            'a': after_a, 'other a': after_a, 'b a': after_b_a,
-                            'c b a': after_b_a}.items():
+    for before, by_hand in {
+        '': one_word,
+        'other': one_word,
+        'b other': one_word,
+        'c': one_word,
+        'a': after_a,
+        'other a': after_a,
+        'b a': after_b_a,
+        'c b a': after_b_a,
+    }.items():
         found = {word: trigram.probability(counts, word, before.split()) for word in by_hand}
         assert found == pytest.approx(by_hand), before
         assert sum(found.values()) == pytest.approx(1)
@@ -123,15 +148,20 @@ def test_the_trigram_takes_the_ending_that_is_likelier_by_the_word_after_the_con
     item = Example('2', ('Then', 'he'), ('saw him', 'ran.'))
     first, second = trigram.scores(counts, [item])[0]
     words = ['then', 'he', 'saw', 'him']
-    assert first == pytest.approx(np.mean([np.log(trigram.probability(counts, words[i], words[:i]))
-                                           for i in (2, 3)]))
+    assert first == pytest.approx(
+        np.mean([np.log(trigram.probability(counts, words[i], words[:i])) for i in (2, 3)])
+    )
     assert second > first
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize('changes, place, message', [
-    ({'test': 6}, 'out', '^config.examples.test is 6, must be a multiple of 4'),
-    ({}, 'gs://bucket/out', "^--workdir is 'gs://bucket/out', must be a local directory")])
+@pytest.mark.parametrize(
+    'changes, place, message',
+    [
+        ({'test': 6}, 'out', '^config.examples.test is 6, must be a multiple of 4'),
+        ({}, 'gs://bucket/out', "^--workdir is 'gs://bucket/out', must be a local directory"),
+    ],
+)
 def test_what_cannot_be_made_is_named_at_once(tmp_path, monkeypatch, changes, place, message):
     monkeypatch.chdir(tmp_path)
     config = load_config('quickstart')
@@ -143,35 +173,78 @@ def test_what_cannot_be_made_is_named_at_once(tmp_path, monkeypatch, changes, pl
 
 def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_differences(tmp_path):
     def paths(**right):
-        names = {'pretrained': report.PRETRAINED, 'scratch': report.SCRATCH,
-                 'trigram': report.TRIGRAM, 'packaged': report.PACKAGED}
+        names = {
+            'pretrained': report.PRETRAINED,
+            'scratch': report.SCRATCH,
+            'trigram': report.TRIGRAM,
+            'packaged': report.PACKAGED,
+        }
         return {names[name]: predictions(tmp_path / f'{n}.jsonl', n) for name, n in right.items()}
-    results.write(tmp_path / 'metrics.jsonl',
-                  [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_perplexity': 20.1}])
-    zero_shot = {20: predictions(tmp_path / 'z1.jsonl', 90), 10: predictions(tmp_path / 'z0.jsonl', 50)}
-    headlines = report.write(tmp_path, {'novels': 3}, tmp_path, {
-        'pronoun': paths(pretrained=80, scratch=60, trigram=91, packaged=92),
-        'word_order': paths(pretrained=90, trigram=70, packaged=98)}, zero_shot)
+
+    results.write(
+        tmp_path / 'metrics.jsonl',
+        [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_perplexity': 20.1}],
+    )
+    zero_shot = {
+        20: predictions(tmp_path / 'z1.jsonl', 90),
+        10: predictions(tmp_path / 'z0.jsonl', 50),
+    }
+    headlines = report.write(
+        tmp_path,
+        {'novels': 3},
+        tmp_path,
+        {
+            'pronoun': paths(pretrained=80, scratch=60, trigram=91, packaged=92),
+            'word_order': paths(pretrained=90, trigram=70, packaged=98),
+        },
+        zero_shot,
+    )
     text = (tmp_path / 'report.md').read_text()
-    assert figures.point(report.accuracy(tmp_path / '80.jsonl')) == pytest.approx(  # 0.8 -+ 1.96 * 0.04
-        {'value': 0.8, 'low': 0.72, 'high': 0.88}, abs=0.015)
-    for cell in ('| pronoun | 80.0 (7', '| pronoun | +20.0 (+1', '| word_order, zero-shot | 90.0 (',
-                 '| word_order, zero-shot |  | +20.0 (+1', '| 20 | 90.0 (', '| novels | 3 |'):
+    # 0.8 -+ 1.96 * 0.04
+    assert figures.point(report.accuracy(tmp_path / '80.jsonl')) == pytest.approx(
+        {'value': 0.8, 'low': 0.72, 'high': 0.88}, abs=0.015
+    )
+    for cell in (
+        '| pronoun | 80.0 (7',
+        '| pronoun | +20.0 (+1',
+        '| word_order, zero-shot | 90.0 (',
+        '| word_order, zero-shot |  | +20.0 (+1',
+        '| 20 | 90.0 (',
+        '| novels | 3 |',
+    ):
         assert cell in text
     assert headlines[-2:] == [
         'pretrained against the trigram: better on word_order; worse on pronoun',
-        'packaged model against the trigram: better on word_order; undecided on pronoun']
+        'packaged model against the trigram: better on word_order; undecided on pronoun',
+    ]
     for plot in ('pretraining.png', 'accuracy.png', 'zero_shot.png'):
         assert (tmp_path / plot).read_bytes().startswith(b'\x89PNG') and f']({plot})' in text
 
 
 def config():
-    return override(sizes.get_config(), dict(
-        examples__train=32, examples__dev=16, examples__test=40, vocab_size=600, pretrain__model__n_layer=1,
-        pretrain__model__n_embd=16, pretrain__model__n_head=2, pretrain__model__n_inner=16, pretrain__model__unroll=1,
-        pretrain__train__steps=4, pretrain__batch__size=8, pretrain__checkpoint__keep_steps=(2,),
-        pretrain__eval__windows=8, pretrain__eval__batch_size=8, pretrain__optimizer__warmup_steps=1,
-        finetune__train__epochs=1, finetune__model__unroll=1, finetune__batch__lengths=1))
+    return override(
+        sizes.get_config(),
+        dict(
+            examples__train=32,
+            examples__dev=16,
+            examples__test=40,
+            vocab_size=600,
+            pretrain__model__n_layer=1,
+            pretrain__model__n_embd=16,
+            pretrain__model__n_head=2,
+            pretrain__model__n_inner=16,
+            pretrain__model__unroll=1,
+            pretrain__train__steps=4,
+            pretrain__batch__size=8,
+            pretrain__checkpoint__keep_steps=(2,),
+            pretrain__eval__windows=8,
+            pretrain__eval__batch_size=8,
+            pretrain__optimizer__warmup_steps=1,
+            finetune__train__epochs=1,
+            finetune__model__unroll=1,
+            finetune__batch__lengths=1,
+        ),
+    )
 
 
 @pytest.fixture
@@ -189,13 +262,18 @@ def test_from_end_to_end_and_again_without_training(tmp_path, novels, packaged, 
     monkeypatch.setattr(quickstart.corpus, 'documents', lambda spec: iter(short))
     headlines = quickstart.run(config(), tmp_path)
     rows = results.read(tmp_path / 'results.jsonl')
-    assert [(row['task'], row['config']['n_transfer'], row['n']) for row in rows if row['kind'] == 'finetune'] == [
-        (task, layers, 40) for task in ('pronoun', 'continuation') for layers in (1, -1, 2)]
+    assert [
+        (row['task'], row['config']['n_transfer'], row['n'])
+        for row in rows
+        if row['kind'] == 'finetune'
+    ] == [(task, layers, 40) for task in ('pronoun', 'continuation') for layers in (1, -1, 2)]
     assert [(row['task'], row['step'], row['n']) for row in rows if row['kind'] == 'zero_shot'] == [
-        ('word_order', 2, 40), ('word_order', 4, 40), ('word_order', 2, 40)]
+        ('word_order', 2, 40),
+        ('word_order', 4, 40),
+        ('word_order', 2, 40),
+    ]
     ours = str(tmp_path / 'pretrain')
-    assert [row['config']['init_from'] for row in rows] == [
-        ours, ours, str(packaged)] * 3
+    assert [row['config']['init_from'] for row in rows] == [ours, ours, str(packaged)] * 3
     metrics = (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes()
     assert quickstart.run(config(), tmp_path) == headlines and len(headlines) == 6
     assert (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes() == metrics

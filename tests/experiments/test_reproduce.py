@@ -1,5 +1,7 @@
-"""The paper's experiments in stages, in small: tiny models, CoLA alone, jobs that are stopped, killed and resumed; the
+"""The paper's experiments in stages, in small: tiny models, CoLA alone, jobs that are stopped,
+killed and resumed; the
 plan: which runs in which order."""
+
 import contextlib
 import re
 import shutil
@@ -21,15 +23,37 @@ from tiny import cola, corpus, load_config, override
 pytestmark = pytest.mark.full
 
 TINY = dict(
-    pretrain__model__n_layer=2, pretrain__model__n_embd=16, pretrain__model__n_head=4, pretrain__model__n_inner=32,
-    pretrain__model__n_ctx=32, pretrain__model__dtype='float32', finetune__model__dtype='float32',
-    pretrain__tokenizer__vocab_size=330, pretrain__batch__size=8, pretrain__optimizer__peak_rate=1e-2,
-    pretrain__eval__windows=8, pretrain__log_every=2, saved=3, layers=(-1, 0, 2), layer_tasks=('cola',),
-    runs__layers__tasks=('cola',), zero_shot_tasks=('cola',), seeds_small=(0, 1), finetune__batch__size=8,
-    finetune__batch__eval_size=16, finetune__batch__fixed_lengths=(32,))
+    pretrain__model__n_layer=2,
+    pretrain__model__n_embd=16,
+    pretrain__model__n_head=4,
+    pretrain__model__n_inner=32,
+    pretrain__model__n_ctx=32,
+    pretrain__model__dtype='float32',
+    finetune__model__dtype='float32',
+    pretrain__tokenizer__vocab_size=330,
+    pretrain__batch__size=8,
+    pretrain__optimizer__peak_rate=1e-2,
+    pretrain__eval__windows=8,
+    pretrain__log_every=2,
+    saved=3,
+    layers=(-1, 0, 2),
+    layer_tasks=('cola',),
+    runs__layers__tasks=('cola',),
+    zero_shot_tasks=('cola',),
+    seeds_small=(0, 1),
+    finetune__batch__size=8,
+    finetune__batch__eval_size=16,
+    finetune__batch__fixed_lengths=(32,),
+)
 # Training rows of the sets as they are released; of those with more the 10,000 that are used.
-ROWS = dict(cola=8551, stsb=5749, rte=2490, mrpc=3668, story_cloze=1497, **dict.fromkeys(
-    ('sst2', 'qnli', 'mnli', 'qqp', 'snli'), 10_000))
+ROWS = dict(
+    cola=8551,
+    stsb=5749,
+    rte=2490,
+    mrpc=3668,
+    story_cloze=1497,
+    **dict.fromkeys(('sst2', 'qnli', 'mnli', 'qqp', 'snli'), 10_000),
+)
 
 
 @pytest.fixture(scope='module')
@@ -42,9 +66,18 @@ def given(tmp_path_factory):
 @pytest.fixture(scope='module')
 def small():
     """configs/small_cpu.py with a tiny model, a dozen updates and one seed."""
-    config = override(load_config('small_cpu'), TINY | dict(
-        pretrain__train__steps=12, pretrain__eval__every=6, pretrain__checkpoint__every=4,
-        pretrain__checkpoint__keep_steps=(4,), seeds_small=(0,), runs__small__conditions=('full', 'no_pretraining')))
+    config = override(
+        load_config('small_cpu'),
+        TINY
+        | dict(
+            pretrain__train__steps=12,
+            pretrain__eval__every=6,
+            pretrain__checkpoint__every=4,
+            pretrain__checkpoint__keep_steps=(4,),
+            seeds_small=(0,),
+            runs__small__conditions=('full', 'no_pretraining'),
+        ),
+    )
     config.lstm_differs.model.n_units = 16
     return config
 
@@ -61,33 +94,49 @@ def straight(small, given, tmp_path_factory):
 
 
 def found(out):
-    """What a job found: each result with its key (of parameters, settings, files and code), and the report's tables."""
-    rows = {tuple(str(row.get(name)) for name in ('kind', 'key', 'split', 'selection', 'metric', 'value'))
-            for row in results.read(out / 'results.jsonl')}
+    """What a job found: each result with its key (of parameters, settings, files and code), and the
+    report's tables."""
+    rows = {
+        tuple(
+            str(row.get(name)) for name in ('kind', 'key', 'split', 'selection', 'metric', 'value')
+        )
+        for row in results.read(out / 'results.jsonl')
+    }
     report = (out / 'report.md').read_text().replace(str(out), 'OUT')
-    return rows, report[report.index('## Does pretraining help?'):]
+    return rows, report[report.index('## Does pretraining help?') :]
 
 
-def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, monkeypatch, capsys):
+def test_a_whole_job_and_the_same_again_without_any_run(
+    small, given, straight, monkeypatch, capsys
+):
     rows, report = found(straight)
     assert {row[0] for row in rows} == {'finetune', 'zero_shot'}
     (line,) = [line for line in report.splitlines() if line.startswith('| CoLA (matthews)')]
     assert re.fullmatch(r'\| CoLA \(matthews\) \| [-\d.]+ \| [-\d.]+ \| n/a .*\| 13 \|', line)
     for part in ('| QQP | f1 | 70.3 | n/a |', '## Claims of Section 5', '## Table 5: ablations'):
         assert part in report
-    assert '| GPT-1: pretraining | 12 updates, 3,072 tokens, ' in (straight / 'report.md').read_text()
-    assert len(list(straight.glob('runs/cola-full-*'))) == 1 and not list(straight.glob('runs/*/checkpoints'))
+    assert (
+        '| GPT-1: pretraining | 12 updates, 3,072 tokens, ' in (straight / 'report.md').read_text()
+    )
+    assert len(list(straight.glob('runs/cola-full-*'))) == 1 and not list(
+        straight.glob('runs/*/checkpoints')
+    )
     monkeypatch.setattr(runner, '_do', None)
     reproduce.run(small, straight, **given)
     assert found(straight) == (rows, report)
     assert 'rte: no data: ' in capsys.readouterr().out
-    monkeypatch.setattr(reproduce.pretrain, 'run', None)  # opening a finished run takes longer than is left
+    # Opening a finished run takes longer than is left
+    monkeypatch.setattr(reproduce.pretrain, 'run', None)
     reproduce.run(changed(small, minutes=1e-4), straight, 'pretrain', **given)
 
 
-@pytest.mark.parametrize('stage, field, value', [('pretrain', 'pretrain__seed', 1),
-                                                 ('pretrain_lstm', 'lstm_differs__model__n_units', 32)])
-def test_other_settings_of_a_finished_model_are_refused(small, given, straight, stage, field, value):
+@pytest.mark.parametrize(
+    'stage, field, value',
+    [('pretrain', 'pretrain__seed', 1), ('pretrain_lstm', 'lstm_differs__model__n_units', 32)],
+)
+def test_other_settings_of_a_finished_model_are_refused(
+    small, given, straight, stage, field, value
+):
     with pytest.raises(UserError, match='holds another run'):
         reproduce.run(changed(small, **{field: value}), straight, stage, **given)
 
@@ -106,9 +155,11 @@ def test_any_stage_may_be_the_first_where_the_model_is_given(small, given, strai
 @contextlib.contextmanager
 def killed(module, name, before=lambda *_: None):
     """A kill in place of a function's first call. before: what it still does."""
+
     def kill(*arguments, **_):
         before(*arguments)
         raise Killed
+
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(module, name, kill)
         yield
@@ -118,10 +169,17 @@ def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_p
     score = zero_shot.run
     after_one_update = zero_shot, 'run', lambda config, steps: score(config, steps[:1])
     for stage, kill in {
-            'prepare': killed(inputs.prepare_lib, 'prepare'), 'pretrain': power_cut(5),
-            'zero_shot': killed(*after_one_update), 'small': power_cut(7), 'layers': power_cut(7),
-            'pretrain_lstm': power_cut(5), 'zero_shot_lstm': killed(*after_one_update),
-            'lstm': power_cut(7), 'grid': power_cut(7), 'report': killed(tables, 'run')}.items():
+        'prepare': killed(inputs.prepare_lib, 'prepare'),
+        'pretrain': power_cut(5),
+        'zero_shot': killed(*after_one_update),
+        'small': power_cut(7),
+        'layers': power_cut(7),
+        'pretrain_lstm': power_cut(5),
+        'zero_shot_lstm': killed(*after_one_update),
+        'lstm': power_cut(7),
+        'grid': power_cut(7),
+        'report': killed(tables, 'run'),
+    }.items():
         with kill:
             reproduce.run(small, tmp_path / 'out', **given)
         begun = re.findall(r'^=== (\w+)', capsys.readouterr().out, re.M)
@@ -133,19 +191,29 @@ def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_p
 
 
 def test_models_that_are_pretrained_already_are_taken(small, given, straight, tmp_path, capsys):
-    """Neither books nor training are needed, and what the config says of their model does not matter."""
-    config = changed(small, pretrained=str(straight / 'pretrain'), lstm=str(straight / 'pretrain_lstm'),
-                     pretrain__model__n_layer=5, stages=('pretrain', 'zero_shot', 'pretrain_lstm', 'zero_shot_lstm'))
+    """Neither books nor training are needed, and what the config says of their model does not
+    matter."""
+    config = changed(
+        small,
+        pretrained=str(straight / 'pretrain'),
+        lstm=str(straight / 'pretrain_lstm'),
+        pretrain__model__n_layer=5,
+        stages=('pretrain', 'zero_shot', 'pretrain_lstm', 'zero_shot_lstm'),
+    )
     out = tmp_path / 'out'
     reproduce.run(config, out, data=given['data'], dry_run=True)
     assert 'zero_shot_lstm: no runs' not in capsys.readouterr().out
     reproduce.run(config, out, data=given['data'])
     scored = {row['key'] for row in results.read(out / 'results.jsonl')}
-    assert len(scored) == 4 and scored < {row['key'] for row in results.read(straight / 'results.jsonl')}
+    assert len(scored) == 4 and scored < {
+        row['key'] for row in results.read(straight / 'results.jsonl')
+    }
     assert not (out / 'pretrain').exists() and not (out / 'tokens').exists()
 
 
-def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(small, given, tmp_path, monkeypatch):
+def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(
+    small, given, tmp_path, monkeypatch
+):
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
     config = changed(small, pretrained=str(from_hub.local_run('novels')), stages=('pretrain',))
     reproduce.run(config, tmp_path / 'out', data=given['data'])
@@ -153,7 +221,9 @@ def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(s
     assert '| pretraining | not here. Pretrained: imported/novels-' in report
 
 
-def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight, tmp_path, monkeypatch):
+def test_a_stage_that_fails_is_named_and_the_rest_goes_on(
+    small, given, straight, tmp_path, monkeypatch
+):
     shutil.copytree(straight, tmp_path / 'out')
     by_hand = dict(results.read(straight / 'results.jsonl')[-1])  # a run evaluated again has no key
     del by_hand['key']
@@ -164,32 +234,46 @@ def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight
         if stage == 'small':
             raise UserError('no luck')
         return '2 runs failed: a, b' if stage == 'layers' else do(config, stage, clock)
+
     monkeypatch.setattr(reproduce, 'run_stage', fail)
     with pytest.raises(UserError, match='^small: no luck; layers: 2 runs failed: a, b$'):
         reproduce.run(small, tmp_path / 'out', **given)
     assert '**small failed:** no luck' in (tmp_path / 'out' / 'report.md').read_text()
 
 
-def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given, tmp_path, monkeypatch, capsys):
+def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(
+    given, tmp_path, monkeypatch, capsys
+):
     """Pretraining is stopped half-way and resumes; then there is time for two runs."""
-    gpu, prepared = override(load_config('reproduce'), TINY | dict(
-        pretrain__train__steps=12, pretrain__optimizer__warmup_steps=0)), tmp_path / 'out'
+    gpu = override(
+        load_config('reproduce'),
+        TINY | dict(pretrain__train__steps=12, pretrain__optimizer__warmup_steps=0),
+    )
+    prepared = tmp_path / 'out'
 
     def do(stage, minutes=60.0, dry_run=False):
-        reproduce.run(changed(gpu, minutes=minutes), prepared, stage, data=given['data'], dry_run=dry_run)
+        reproduce.run(
+            changed(gpu, minutes=minutes), prepared, stage, data=given['data'], dry_run=dry_run
+        )
+
     reproduce.run(gpu, prepared, 'prepare', **given)
     capsys.readouterr()
     monkeypatch.setattr(clock_lib, 'EVERY', 1000)  # a slow machine is not stopped by the clock
     do('pretrain', 10.0, dry_run=True)
     planned = capsys.readouterr().out
     assert planned.startswith('deadline: 0:10:00\npretrain: 12 updates of 8 x 32 tokens\n')
-    assert 'small: 6 runs: cola-full-0, cola-no_pretraining-0, cola-no_aux-0, cola-full-1' in planned
+    assert (
+        'small: 6 runs: cola-full-0, cola-no_pretraining-0, cola-no_aux-0, cola-full-1' in planned
+    )
     assert not (prepared / 'pretrain').exists()
     with pytest.raises(UserError, match='not a run directory'):
         do('small')
     with sigterm(5):
         do('pretrain', 10.0)
-    with pytest.raises(UserError, match='pretrain: the 0:00:00 were over before pretraining was: give more --minutes'):
+    with pytest.raises(
+        UserError,
+        match='pretrain: the 0:00:00 were over before pretraining was: give more --minutes',
+    ):
         do('pretrain', 1e-6)
     with pytest.raises(UserError, match=r'pretraining is at step 6 of 12: it must be finished'):
         do('small')
@@ -198,7 +282,8 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     assert rows[-1]['step'] == 12 and rows[-1]['learning_rate'] < 1e-3
 
     do('zero_shot')
-    done = iter([60.0] * 4 + [-1.0] * 100)  # seconds left: twice when the stage begins, and before each of its runs
+    # Seconds left: twice when the stage begins, and before each of its runs
+    done = iter([60.0] * 4 + [-1.0] * 100)
     with monkeypatch.context() as patch:
         patch.setattr(clock_lib.Clock, 'left', property(lambda self: next(done)))
         do('small')
@@ -206,21 +291,35 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     assert 'cola-no_pretraining-0: done' in printed and '\n4 left out\n' in printed
     do('report')
     report = (prepared / 'report.md').read_text()
-    assert 'n/a (not run): cola-full-1' in report and '| no auxiliary LM, ours | n/a | n/a (not run) |' in report
+    assert (
+        'n/a (not run): cola-full-1' in report
+        and '| no auxiliary LM, ours | n/a | n/a (not run) |' in report
+    )
 
 
-def test_a_stage_over_its_limit_is_one_line_and_the_next_one_begins(small, given, straight, tmp_path, capsys):
+def test_a_stage_over_its_limit_is_one_line_and_the_next_one_begins(
+    small, given, straight, tmp_path, capsys
+):
     (tmp_path / 'out').mkdir()
     (tmp_path / 'out' / 'clock.json').write_text('{"zero_shot": 61}')  # of an earlier start
-    config = changed(small, stages=('zero_shot', 'small'), limits={'zero_shot': 1.0},
-                     pretrained=str(straight / 'pretrain'))
+    config = changed(
+        small,
+        stages=('zero_shot', 'small'),
+        limits={'zero_shot': 1.0},
+        pretrained=str(straight / 'pretrain'),
+    )
     reproduce.run(config, tmp_path / 'out', data=given['data'])
     printed = capsys.readouterr().out
-    assert '=== zero_shot (0:01:01, at most 0:01:00)\nzero_shot: the 0:01:00 are over; the remaining runs' in printed
+    assert (
+        '=== zero_shot (0:01:01, at most 0:01:00)\nzero_shot: the 0:01:00 are over; the remaining '
+        'runs' in printed
+    )
     assert {row['kind'] for row in results.read(tmp_path / 'out' / 'results.jsonl')} == {'finetune'}
 
 
-def test_pretraining_over_its_limit_leaves_its_model_to_the_other_stages(small, given, straight, tmp_path):
+def test_pretraining_over_its_limit_leaves_its_model_to_the_other_stages(
+    small, given, straight, tmp_path
+):
     out = tmp_path / 'out'
     config = changed(small, stages=('pretrain', 'small'), limits={'pretrain': 1.0})
     shutil.copytree(straight / 'tokens', out / 'tokens')
@@ -229,19 +328,31 @@ def test_pretraining_over_its_limit_leaves_its_model_to_the_other_stages(small, 
     with pytest.raises(UserError, match='pretraining is at step 6 of 12: it must be finished'):
         reproduce.run(config, out, 'small', **given)
     (out / 'clock.json').write_text('{"pretrain": 60.5}')
-    with pytest.raises(UserError, match='^pretrain: the 0:01:00 are over at update 6 of 12; the other'):
+    with pytest.raises(
+        UserError, match='^pretrain: the 0:01:00 are over at update 6 of 12; the other'
+    ):
         reproduce.run(config, out, **given)
     assert {row['kind'] for row in results.read(out / 'results.jsonl')} == {'finetune'}
-    assert '**pretrain failed:** the 0:01:00 are over at update 6 of 12' in (out / 'report.md').read_text()
+    assert (
+        '**pretrain failed:** the 0:01:00 are over at update 6 of 12'
+        in (out / 'report.md').read_text()
+    )
 
 
-def test_runs_side_by_side_have_the_results_of_those_in_turn(small, given, straight, tmp_path, capsys):
+def test_runs_side_by_side_have_the_results_of_those_in_turn(
+    small, given, straight, tmp_path, capsys
+):
     """Rows of all processes are in one file, and the same command again adds none."""
     out = tmp_path / 'out'
-    config = changed(small, stages=('small', 'zero_shot', 'baselines'), processes=2,
-                     run_minutes=9.0, pretrained=str(straight / 'pretrain'),
-                     runs__baselines__tasks=('cola', 'sst2'),
-                     runs__baselines__conditions=('constant', 'words', 'probe'))
+    config = changed(
+        small,
+        stages=('small', 'zero_shot', 'baselines'),
+        processes=2,
+        run_minutes=9.0,
+        pretrained=str(straight / 'pretrain'),
+        runs__baselines__tasks=('cola', 'sst2'),
+        runs__baselines__conditions=('constant', 'words', 'probe'),
+    )
     reproduce.run(config, out, data=given['data'])
     wanted = {row['key'] for row in results.read(straight / 'results.jsonl')}
     rows = results.read(out / 'results.jsonl')
@@ -249,7 +360,10 @@ def test_runs_side_by_side_have_the_results_of_those_in_turn(small, given, strai
     before = storage.read_json(straight / 'baselines.json')['rows']
     after = storage.read_json(out / 'baselines.json')['rows']
     assert [(row['baseline'], row['inputs']) for row in after] == [
-        (row['baseline'], row['inputs']) for row in before if row['baseline'] in ('constant', 'words', 'probe')]
+        (row['baseline'], row['inputs'])
+        for row in before
+        if row['baseline'] in ('constant', 'words', 'probe')
+    ]
     assert 'cola-full-0: done; ' in capsys.readouterr().out
     assert '15 steps of 8 rows' in next(out.glob('runs/cola-full-0-*.log')).read_text()
     reproduce.run(config, out, data=given['data'])
@@ -258,13 +372,29 @@ def test_runs_side_by_side_have_the_results_of_those_in_turn(small, given, strai
 
 # The plan
 
+
 @pytest.mark.quick
 def test_time_is_spent_in_the_order_of_priority():
     stages = plan.all_runs(reproduce.checked(load_config('reproduce'), 'out'))
-    assert list(stages) == ['pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm',
-                            'zero_shot_lstm', 'lstm', 'grid', 'baselines']
+    assert list(stages) == [
+        'pretrain',
+        'zero_shot',
+        'small',
+        'large',
+        'layers',
+        'race',
+        'pretrain_lstm',
+        'zero_shot_lstm',
+        'lstm',
+        'grid',
+        'baselines',
+    ]
     assert [one.name for one in stages['small'][:4]] == [
-        'cola-full-0', 'cola-no_pretraining-0', 'cola-no_aux-0', 'mrpc-full-0']
+        'cola-full-0',
+        'cola-no_pretraining-0',
+        'cola-no_aux-0',
+        'mrpc-full-0',
+    ]
     assert [one.seed for one in stages['small']] == sorted(one.seed for one in stages['small'])
     assert [one.config.n_transfer for one in stages['layers']][:6] == [0, 1, 2, 3, 4, 5]
 
@@ -293,24 +423,46 @@ def test_the_baselines_of_a_plan_are_those_of_the_program():
 def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
     config = reproduce.checked(load_config(name), 'out')
     planned = {one.name for runs in plan.all_runs(config).values() for one in runs}
-    config.lstm, config.zero_shot_steps = 'lstm', (1,)
+    config.lstm = 'lstm'
+    config.zero_shot_steps = (1,)
     depth = config.pretrain.model.n_layer
-    monkeypatch.setattr(figure2_layers, 'conditions', lambda _: {n: f'layers_{n}' for n in range(depth)})
-    wanted = {one.name for name, part in tables.PARTS.items() for one in part.specs(config)
-              if one.task != 'wnli' and name not in ('figure_blimp', 'gains')}
+    monkeypatch.setattr(
+        figure2_layers, 'conditions', lambda _: {n: f'layers_{n}' for n in range(depth)}
+    )
+    wanted = {
+        one.name
+        for name, part in tables.PARTS.items()
+        for one in part.specs(config)
+        if one.task != 'wnli' and name not in ('figure_blimp', 'gains')
+    }
     assert wanted <= planned
 
 
-@pytest.mark.parametrize('change, stage, message', [
-    ({'limits': {'smal': 1.0}}, None, "config.limits is .*'smal'.*one of 'pretrain',"),
-    ({'limits': {'small': 0}}, None, 'config.limits is .* must be a number of minutes for each stage'),
-    ({'processes': 0}, None, 'config.run_minutes needs config.processes'),
-    ({'stages': ('pretrain', 'smal')}, None, "config.stages is .*'smal'.*one of 'pretrain',"),
-    ({'runs__small__conditions': ('fulll',)}, None, "config.runs.small.conditions is .'fulll'.*one of 'full',"),
-    ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
-    ({}, 'pretrain', 'prepare comes first'), ({}, 'prepare', 'experiments.reproduce --data=DIR'),
-    ({}, 'prepair', 'there are prepare,')])
-def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(tmp_path, change, stage, message):
+@pytest.mark.parametrize(
+    'change, stage, message',
+    [
+        ({'limits': {'smal': 1.0}}, None, "config.limits is .*'smal'.*one of 'pretrain',"),
+        (
+            {'limits': {'small': 0}},
+            None,
+            'config.limits is .* must be a number of minutes for each stage',
+        ),
+        ({'processes': 0}, None, 'config.run_minutes needs config.processes'),
+        ({'stages': ('pretrain', 'smal')}, None, "config.stages is .*'smal'.*one of 'pretrain',"),
+        (
+            {'runs__small__conditions': ('fulll',)},
+            None,
+            "config.runs.small.conditions is .'fulll'.*one of 'full',",
+        ),
+        ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
+        ({}, 'pretrain', 'prepare comes first'),
+        ({}, 'prepare', 'experiments.reproduce --data=DIR'),
+        ({}, 'prepair', 'there are prepare,'),
+    ],
+)
+def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(
+    tmp_path, change, stage, message
+):
     with pytest.raises(UserError, match=message):
         reproduce.run(override(load_config('one_gpu'), change), tmp_path, stage)
 
@@ -327,10 +479,16 @@ def test_updates_up_to_the_last_are_saved():
 
 def test_the_report_says_how_many_rows_each_set_is_evaluated_on(small, straight):
     config = changed(small, pretrained=str(straight / 'pretrain'))
-    config.finetune.data.eval_rows, config.tasks.race = 500, {'data': {'eval_rows': 80}}
+    config.finetune.data.eval_rows = 500
+    config.tasks.race = {'data': {'eval_rows': 80}}
     assert 'Evaluated rows: 500 of a split at most, race 80.' in report.differences(config)
 
 
 def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):
-    config = changed(small, out=str(tmp_path), pretrained=str(tmp_path / 'gpt'), lstm=str(tmp_path / 'pretrain_lstm'))
+    config = changed(
+        small,
+        out=str(tmp_path),
+        pretrained=str(tmp_path / 'gpt'),
+        lstm=str(tmp_path / 'pretrain_lstm'),
+    )
     assert plan.given(config) and not plan.given(config, 'pretrain_lstm')

@@ -1,4 +1,6 @@
-"""The clock of experiments.reproduce: device time that survives a kill, and what ends at the deadline."""
+"""The clock of experiments.reproduce: device time that survives a kill, and what ends at the
+deadline."""
+
 import contextlib
 import os
 import signal
@@ -27,9 +29,15 @@ def test_time_used_adds_up_over_starts(tmp_path):
 
 
 def test_a_kill_loses_at_most_what_was_not_noted(tmp_path):
-    code = ('import sys, time\nfrom experiments.reproduce import clock as clock_lib\nclock_lib.EVERY = 0.05\n'
-            'with clock_lib.Clock(sys.argv[1], 100).counting("a"):\n    print("in", flush=True)\n    time.sleep(60)')
-    with subprocess.Popen([sys.executable, '-c', code, tmp_path / 'clock.json'], stdout=subprocess.PIPE) as process:
+    code = (
+        'import sys, time\nfrom experiments.reproduce import clock as '
+        'clock_lib\nclock_lib.EVERY = 0.05\n'
+        'with clock_lib.Clock(sys.argv[1], 100).counting("a"):\n    print("in", flush=True)\n '
+        '   time.sleep(60)'
+    )
+    with subprocess.Popen(
+        [sys.executable, '-c', code, tmp_path / 'clock.json'], stdout=subprocess.PIPE
+    ) as process:
         process.stdout.readline()
         time.sleep(0.6)
         process.kill()
@@ -58,7 +66,10 @@ def test_past_a_stages_limit_the_work_is_interrupted_and_time_is_left(tmp_path, 
 def test_a_signal_from_outside_interrupts_and_is_no_failure_of_what_is_under_way(tmp_path):
     """Writing a checkpoint, reading a row, a run: each takes any Exception for its own."""
     clock = clock_lib.Clock(tmp_path / 'clock.json')
-    with pytest.raises(Interrupted, match='rerun the same command'), clock.counting('a'), contextlib.suppress(
-            Exception):
+    with (
+        pytest.raises(Interrupted, match='rerun the same command'),
+        clock.counting('a'),
+        contextlib.suppress(Exception),
+    ):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)

@@ -1,4 +1,5 @@
 """What a job of experiments.reproduce prepares: its books."""
+
 import pathlib
 
 import pytest
@@ -18,6 +19,8 @@ def test_books_are_evenly_spaced_and_validation_books_are_used_where_there_are(t
     assert [pathlib.Path(name).name for name in train] == ['0.txt', '2.txt', '4.txt']
     assert valid == [f'{tmp_path}/valid/0.txt']
     assert inputs.books_of(f'{tmp_path}/train/*.txt', 100) == (
-        [f'{tmp_path}/train/{i}.txt' for i in range(6)], inputs.HELD_OUT)
+        [f'{tmp_path}/train/{i}.txt' for i in range(6)],
+        inputs.HELD_OUT,
+    )
     with pytest.raises(UserError, match='nothing'):
         inputs.books_of(tmp_path / 'nothing')

@@ -1,4 +1,5 @@
 """The pages of experiments/results have the figures of the result files beside them."""
+
 import json
 
 import numpy as np
@@ -41,8 +42,13 @@ def test_the_front_page_has_the_quickstart_s_figures():
     lines = table_rows(text(ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md'))
     accuracies = {row[0]: row[1:] for row in lines if len(row) == 5}
     front = {row[0]: row[1:] for row in table_rows(text(ROOT / 'README.md')) if len(row) == 5}
-    for theirs, ours in (('pronoun', '*he* or *him*?'), ('word_order, zero-shot', 'word order, without fine-tuning')):
-        pretrained, scratch, trigram, packaged = (cell.partition(' ')[0] for cell in accuracies[theirs])
+    for theirs, ours in (
+        ('pronoun', '*he* or *him*?'),
+        ('word_order, zero-shot', 'word order, without fine-tuning'),
+    ):
+        pretrained, scratch, trigram, packaged = (
+            cell.partition(' ')[0] for cell in accuracies[theirs]
+        )
         assert front[ours] == [scratch, pretrained, trigram, packaged]
 
 
@@ -53,9 +59,12 @@ def test_the_page_of_the_baselines_is_that_of_their_file(place):
 
 
 def test_grammar_over_tokens_is_that_of_the_files():
-    ours, = [row for row in table_rows(page()) if row[0].startswith('`novels`, 6.9M')]
-    row = next(row for row in results.read(NOVELS / 'blimp.jsonl')
-               if row['group'] is None and row['metric'] == 'accuracy')
+    (ours,) = [row for row in table_rows(page()) if row[0].startswith('`novels`, 6.9M')]
+    row = next(
+        row
+        for row in results.read(NOVELS / 'blimp.jsonl')
+        if row['group'] is None and row['metric'] == 'accuracy'
+    )
     assert ours[2] == f'{scores.percent(row["value"])} ({scores.span(row["low"], row["high"])})'
     models = json.loads(text(NOVELS / 'blimp_over_tokens.json'))
     for name in ('Transformer', 'LSTM'):
@@ -69,7 +78,8 @@ def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
     ideas = RESULTS / 'ideas'
     report = text(ideas / where / 'report.md')
     listed = {row[0]: row[1:] for row in table_rows(page()) if len(row) == 3}
-    losses, other_text = {}, set()
+    losses = {}
+    other_text = set()
     for row in results.read(ideas / where / 'results.jsonl'):
         losses.setdefault(row['idea'], []).append(row['loss'])  # in the order of seeds
         if row['changes'].keys() & {'tokenizer.vocab_size', 'data.valid'}:
@@ -94,7 +104,10 @@ def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
 def test_the_sets_of_ten_minutes_of_a_gpu_are_those_of_the_learning_curves_and_baselines():
     found = json.loads(text(TEN_MINUTES / 'learning_curves.json'))
     known = scores.baselines(TEN_MINUTES / 'baselines.json')
-    assert text(TEN_MINUTES / 'learning_curves.md').rstrip() == '\n'.join(learning_curves.lines(found, known)).rstrip()
+    assert (
+        text(TEN_MINUTES / 'learning_curves.md').rstrip()
+        == '\n'.join(learning_curves.lines(found, known)).rstrip()
+    )
     table = learning_curves.set_table(learning_curves.best_rows(found['points'], known))
     assert len(table) == 2 + 10 + 1
     for line in table[:-1]:
@@ -102,7 +115,11 @@ def test_the_sets_of_ten_minutes_of_a_gpu_are_those_of_the_learning_curves_and_b
 
 
 def test_the_packaged_model_s_sets_are_those_of_its_tables_and_baselines():
-    tables = {row[0].split(' (')[0]: row for row in table_rows(text(NOVELS / 'tables.md')) if len(row) == 9}
+    tables = {
+        row[0].split(' (')[0]: row
+        for row in table_rows(text(NOVELS / 'tables.md'))
+        if len(row) == 9
+    }
     known = scores.baselines(NOVELS / 'baselines.json')
     section = page().partition('## The packaged model')[2].partition('\n## ')[0]
     sets = [row for row in table_rows(section) if len(row) == 7][1:]
@@ -110,13 +127,22 @@ def test_the_packaged_model_s_sets_are_those_of_its_tables_and_baselines():
     beaten = 0
     for name, _, pretrained, scratch, difference, words, probe in sets:
         of_set = tables[name]
-        assert [pretrained, scratch, difference] == [of_set[1], of_set[2], f'{of_set[6]} ({of_set[7]})']
+        assert [pretrained, scratch, difference] == [
+            of_set[1],
+            of_set[2],
+            f'{of_set[6]} ({of_set[7]})',
+        ]
         score = next(score for score in learning_curves.SCORES.values() if score.label == name)
         values = {kind: row['value'] for kind, row in scores.baseline_rows(known, score).items()}
-        assert words == scores.percent(max(values[kind] for kind in scores.WITHOUT_MODEL if kind in values))
+        assert words == scores.percent(
+            max(values[kind] for kind in scores.WITHOUT_MODEL if kind in values)
+        )
         assert probe == scores.percent(values['probe'])
         beaten += float(probe) > float(pretrained)
-    assert beaten == 7 and 'On seven of ten sets a linear probe of the frozen states beats fine-tuning' in section
+    assert (
+        beaten == 7
+        and 'On seven of ten sets a linear probe of the frozen states beats fine-tuning' in section
+    )
 
 
 def test_the_rates_are_those_of_their_rows():
@@ -128,6 +154,9 @@ def test_the_rates_are_those_of_their_rows():
     rates = (1.4e-4, 2.8e-4, 5.6e-4)
     low, middle, high = (found['sst2'][rate] for rate in rates)
     assert f'SST-2 has {low}, {middle} and {high}' in text_of_page
-    assert f'QNLI {found["qnli"][1.4e-4]} at the lowest and {found["qnli"][5.6e-4]} at the highest' in text_of_page
+    assert (
+        f'QNLI {found["qnli"][1.4e-4]} at the lowest and {found["qnli"][5.6e-4]} at the highest'
+        in text_of_page
+    )
     assert f'QQP has {found["qqp"][1.4e-4]} (F1) at the lowest' in text_of_page
     assert {found['topics'][rate] for rate in rates} == {'100.0'}

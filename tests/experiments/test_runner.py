@@ -1,4 +1,6 @@
-"""experiments.lib.run_list and run: which runs a list has, which are done, what happens when one fails."""
+"""experiments.lib.run_list and run: which runs a list has, which are done, what happens when one
+fails."""
+
 import pathlib
 import types
 
@@ -20,18 +22,25 @@ pytestmark = pytest.mark.full
 def config(tmp_path):
     config = experiments_config.get_config()
     cola(tmp_path / 'data' / 'CoLA')
-    config.pretrained, config.data, config.out = str(tmp_path / 'gpt'), str(tmp_path / 'data'), str(tmp_path / 'out')
+    config.pretrained, config.data, config.out = (
+        str(tmp_path / 'gpt'),
+        str(tmp_path / 'data'),
+        str(tmp_path / 'out'),
+    )
     config.seeds_small = (0, 1)
     return config
 
 
 @pytest.fixture
 def trainer(monkeypatch):
-    """Stands in for finetune: a key of seed, rate, lambda and code; rows of 1 / (seed + 2); what is run, remembered."""
+    """Stands in for finetune: a key of seed, rate, lambda and code; rows of 1 / (seed + 2); what is
+    run, remembered."""
     found = types.SimpleNamespace(code='now', ran=[], broken={})
 
     def key(config, code=None):
-        return provenance.digest([config.seed, config.optimizer.peak_rate, config.lm_weight, code or found.code])
+        return provenance.digest(
+            [config.seed, config.optimizer.peak_rate, config.lm_weight, code or found.code]
+        )
 
     def run(config, directory):
         if config.seed in found.broken:
@@ -39,13 +48,29 @@ def trainer(monkeypatch):
         found.ran.append(directory.name)
         (directory / 'checkpoints' / '5' / 'params').mkdir(parents=True, exist_ok=True)
         (directory / 'predictions.jsonl').touch()
-        rows = [{'kind': 'finetune', 'task': config.task, 'split': split, 'group': None, 'n': 8, 'metric': metric,
-                 'value': 1 / (config.seed + 2), 'selection': selection, 'seed': config.seed, 'key': key(config),
-                 'code': found.code, 'run': str(directory), 'predictions': str(directory / 'predictions.jsonl')}
-                for split in config.eval.splits for selection in config.eval.selections
-                for metric in ('matthews', 'accuracy')]
+        rows = [
+            {
+                'kind': 'finetune',
+                'task': config.task,
+                'split': split,
+                'group': None,
+                'n': 8,
+                'metric': metric,
+                'value': 1 / (config.seed + 2),
+                'selection': selection,
+                'seed': config.seed,
+                'key': key(config),
+                'code': found.code,
+                'run': str(directory),
+                'predictions': str(directory / 'predictions.jsonl'),
+            }
+            for split in config.eval.splits
+            for selection in config.eval.selections
+            for metric in ('matthews', 'accuracy')
+        ]
         results.append(config.results, *rows)
         return rows
+
     monkeypatch.setattr(finetune, 'run', run)
     monkeypatch.setattr(finetune, 'run_key', key)
     monkeypatch.setattr(finetune, 'count_tokens', lambda config: 1000 * config.train.epochs)
@@ -74,8 +99,13 @@ def test_a_plan_has_the_seeds_and_settings_of_its_task_its_condition_and_its_own
 
 
 def test_the_lstm_has_no_plan_unless_its_run_is_given(config):
-    assert specs(config, 'cola', 'lstm') == [] and run_list.zero_shot_runs(config, 'cola', 'lstm') == []
-    config.lstm, config.data = 'runs/lstm', 'tfds:/prepared'  # a source stands for the data of all sets
+    assert (
+        specs(config, 'cola', 'lstm') == []
+        and run_list.zero_shot_runs(config, 'cola', 'lstm') == []
+    )
+    # A source stands for the data of all sets
+    config.lstm = 'runs/lstm'
+    config.data = 'tfds:/prepared'
     run_list.check(config, pretrained=False)
     (one,) = specs(config, 'sst2', 'lstm')
     assert (one.config.init_from, one.config.data.dir) == ('runs/lstm', 'tfds:/prepared')
@@ -106,7 +136,9 @@ def test_a_run_that_lacks_a_row_or_its_predictions_is_not_done(config, trainer, 
     if lost == 'predictions':
         pathlib.Path(row[lost]).unlink()
     else:
-        results.write(path, [one for one in results.read(path) if (one['seed'], one[lost]) != (1, row[lost])])
+        results.write(
+            path, [one for one in results.read(path) if (one['seed'], one[lost]) != (1, row[lost])]
+        )
     assert carried_out(config) == ['done', 'ran']
 
 
@@ -118,9 +150,13 @@ def test_the_same_run_under_two_names_is_done_once(config, trainer):
 
 def test_a_run_of_other_code_is_done_again_unless_any_version_will_do(config, trainer, capsys):
     carried_out(config)
-    trainer.code, config.any_version = 'later', True
+    trainer.code = 'later'
+    config.any_version = True
     assert carried_out(config) == ['done', 'done'] and len(trainer.ran) == 2
-    assert 'cola-full-0: rows of another version of the code are taken (now)' in capsys.readouterr().out
+    assert (
+        'cola-full-0: rows of another version of the code are taken (now)'
+        in capsys.readouterr().out
+    )
     config.any_version = False
     assert carried_out(config) == ['ran', 'ran']
 
@@ -131,7 +167,9 @@ def test_a_failing_run_is_one_line_and_the_rest_goes_on(config, trainer, error, 
     outcomes = runner.carry_out(config, specs(config, 'cola', 'full'))
     assert statuses(outcomes) == ['failed', 'ran'] and 'the loss is nan' in outcomes[0].error
     assert capsys.readouterr().out.count('cola-full-0: failed: ') == 1
-    assert len(list(pathlib.Path(config.out).glob('runs/*.error.txt'))) == (not isinstance(error, UserError))
+    assert len(list(pathlib.Path(config.out).glob('runs/*.error.txt'))) == (
+        not isinstance(error, UserError)
+    )
     trainer.broken = {}
     assert carried_out(config) == ['ran', 'done']
 
@@ -144,12 +182,26 @@ def test_an_interrupt_stops_all(config, trainer, error):
     assert trainer.ran == []
 
 
-@pytest.mark.parametrize('field, value, message', [
-    ('layer_tasks', ('colaa',), "config.layer_tasks is .'colaa',., must be .*'cola',"),
-    ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'), ('zero_shot_tasks', ('mnli',), 'mnli'),
-    ('data', 'nowhere', 'nowhere: no such directory'), ('pretrained', '', 'give --config.pretrained'),
-    ('pretrained', 'nowhere', 'nowhere: not a run directory'), ('seeds', (), r'config.seeds is \(\), must be a tuple'),
-    ('grid', {'train': {'epochs': 3}}, 'config.grid'), ('tasks', {'cola': 3}, 'config.tasks is')])
+@pytest.mark.parametrize(
+    'field, value, message',
+    [
+        ('layer_tasks', ('colaa',), "config.layer_tasks is .'colaa',., must be .*'cola',"),
+        ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'),
+        ('zero_shot_tasks', ('mnli',), 'mnli'),
+        ('data', 'nowhere', 'nowhere: no such directory'),
+        ('pretrained', '', 'give --config.pretrained'),
+        ('pretrained', 'nowhere', 'nowhere: not a run directory'),
+        (
+            'seeds',
+            (),
+            r'config.seeds is '
+            r'\(\), must be a '
+            r'tuple',
+        ),
+        ('grid', {'train': {'epochs': 3}}, 'config.grid'),
+        ('tasks', {'cola': 3}, 'config.tasks is'),
+    ],
+)
 def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, message):
     with config.ignore_type():
         config[field] = ConfigDict(value) if isinstance(value, dict) else value
@@ -160,6 +212,7 @@ def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, 
 def test_checkpoints_of_finished_runs_go_unless_they_are_wanted(config, trainer):
     def kept():
         return len(list(pathlib.Path(config.out).glob('runs/*/checkpoints')))
+
     carried_out(config)
     assert kept() == 0
     assert carried_out(config, seeds=[0], keep=True) == ['ran'] and kept() == 1
@@ -171,23 +224,62 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
 
     def run(one, steps):
         scored.append(list(steps))
-        rows = [{'kind': 'zero_shot', 'task': 'cola', 'split': 'dev', 'step': step, 'key': f'k{step}', 'metric': metric,
-                 'predictions': __file__} for step in steps for metric in ('matthews', 'accuracy')]
+        rows = [
+            {
+                'kind': 'zero_shot',
+                'task': 'cola',
+                'split': 'dev',
+                'step': step,
+                'key': f'k{step}',
+                'metric': metric,
+                'predictions': __file__,
+            }
+            for step in steps
+            for metric in ('matthews', 'accuracy')
+        ]
         results.append(one.results, *rows)
         return rows
+
     monkeypatch.setattr(zero_shot, 'run', run)
     monkeypatch.setattr(zero_shot, 'run_key', lambda one, step, code=None: f'k{step}')
-    _, (more,), (fewer,) = (runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
-                            for steps in ((10, 20), (10, 20, 30), (10, 30)))
-    assert scored == [[10, 20], [30]] and [row['step'] for row in more.rows] == [10, 10, 20, 20, 30, 30]
+    _, (more,), (fewer,) = (
+        runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
+        for steps in ((10, 20), (10, 20, 30), (10, 30))
+    )
+    assert scored == [[10, 20], [30]] and [row['step'] for row in more.rows] == [
+        10,
+        10,
+        20,
+        20,
+        30,
+        30,
+    ]
     assert fewer.status == 'done'
 
 
-@pytest.mark.parametrize('program, data, out, how, said', [
-    ('tables', '--config.data', '--config.out', ('--only=table4', '--dry_run'), 'cola-full-0: '),
-    ('reproduce', '--data', '--out', ('--stage=prepare',), '')])
+@pytest.mark.parametrize(
+    'program, data, out, how, said',
+    [
+        (
+            'tables',
+            '--config.data',
+            '--config.out',
+            ('--only=table4', '--dry_run'),
+            'cola-full-0: ',
+        ),
+        ('reproduce', '--data', '--out', ('--stage=prepare',), ''),
+    ],
+)
 def test_a_model_may_be_named(config, tmp_path, program, data, out, how, said):
     """The model of the package: imported into the cache, then a run like any other."""
-    done = python('-m', f'experiments.{program}', '--config.pretrained=novels', f'{data}={config.data}',
-                  f'{out}={config.out}', *how, check=0, env={'GPT1_JAX_CACHE': str(tmp_path / 'cache')})
+    done = python(
+        '-m',
+        f'experiments.{program}',
+        '--config.pretrained=novels',
+        f'{data}={config.data}',
+        f'{out}={config.out}',
+        *how,
+        check=0,
+        env={'GPT1_JAX_CACHE': str(tmp_path / 'cache')},
+    )
     assert said in done.stdout

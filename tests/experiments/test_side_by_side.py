@@ -1,4 +1,6 @@
-"""Calls in processes of their own: their answers, their crashes and limits, and that none outlives its parent."""
+"""Calls in processes of their own: their answers, their crashes and limits, and that none outlives
+its parent."""
+
 import contextlib
 import os
 import pathlib
@@ -29,7 +31,10 @@ def answer(what, directory):
 
 
 def jobs(directory, *names):
-    return [side_by_side.Job(name, answer, (name, directory), directory / 'logs' / f'{name}.log') for name in names]
+    return [
+        side_by_side.Job(name, answer, (name, directory), directory / 'logs' / f'{name}.log')
+        for name in names
+    ]
 
 
 def ends(pid):
@@ -43,7 +48,9 @@ def ends(pid):
     return False
 
 
-def test_a_crash_a_mistake_and_a_call_that_takes_too_long_are_lines_and_the_others_go_on(tmp_path, capsys):
+def test_a_crash_a_mistake_and_a_call_that_takes_too_long_are_lines_and_the_others_go_on(
+    tmp_path, capsys
+):
     wanted = jobs(tmp_path, 'sleep', 'crash', 'mistake', 'fine')
     found = {one.job.name: one for one in side_by_side.call(wanted, 2, seconds=40.0)}
     assert found['crash'].error == 'its process ended with status 3'
@@ -78,13 +85,18 @@ def test_processes_end_when_the_caller_stops(tmp_path):
 
 
 def test_processes_end_when_their_parent_is_killed(tmp_path):
-    code = ('import pathlib, sys\nfrom experiments.lib import side_by_side\nimport test_side_by_side as module\n'
-            'if __name__ == "__main__":\n'
-            '    list(side_by_side.call(module.jobs(pathlib.Path(sys.argv[1]), "sleep"), 1))')
+    code = (
+        'import pathlib, sys\nfrom experiments.lib import side_by_side\nimport '
+        'test_side_by_side as module\n'
+        'if __name__ == "__main__":\n'
+        '    list(side_by_side.call(module.jobs(pathlib.Path(sys.argv[1]), "sleep"), 1))'
+    )
     (tmp_path / 'parent.py').write_text(code)
     paths = [ROOT, ROOT / 'tests' / 'helpers', ROOT / 'tests' / 'experiments']
     env = os.environ | {'PYTHONPATH': os.pathsep.join(map(str, paths))}
-    with subprocess.Popen([sys.executable, tmp_path / 'parent.py', tmp_path], env=env, cwd=ROOT) as parent:
+    with subprocess.Popen(
+        [sys.executable, tmp_path / 'parent.py', tmp_path], env=env, cwd=ROOT
+    ) as parent:
         for _ in range(1200):
             if (tmp_path / 'pid').exists() and (tmp_path / 'pid').read_text():
                 break

@@ -1,5 +1,7 @@
-"""Bad input out of good: a file's bytes, its JSON or its place in the directory changed as disks, editors, exports and
-people change them. Every choice is drawn from hypothesis, so that a failure shrinks and comes again."""
+"""Bad input out of good: a file's bytes, its JSON or its place in the directory changed as disks,
+editors, exports and people change them. Every choice is drawn from hypothesis, so that a failure
+shrinks and comes again."""
+
 import json
 import os
 
@@ -7,21 +9,118 @@ from hypothesis import strategies as st
 
 # What is put into a file, or in the place of one of its cells.
 PIECES = (
-    b'', b' ', b'"', b'""', b"'", b'\\', b'\x00', b'\t', b',', b'\n', b'\r', b'\r\n', b'\n\n\n', b'\x1a', b'\x1b[2J',
-    b'\xef\xbb\xbf', b'\xff', b'\xc3', b'\xe2\x82', b'\xed\xa0\x80', b'\xf4\x90\x80\x80', b'\xc0\x80',  # no UTF-8
-    '\u2028'.encode(), '\xa0'.encode(), '\u2581'.encode(), '\U0001f600'.encode(),
-    b'0', b'1', b'-1', b'01', b'1.5', b'5.0000001', b'1e999', b'nan', b'NaN', b'-inf', b'Infinity', b'0x1', b'1_0',
-    b'x' * 140_000, b'"' + b'x' * 140_000, b'null', b'true', b'{', b'}', b'[', b']',
-    b'{}', b'[]', b'["a"]', b'\\ud800', b'\\u0000', b'<', b'>', b'&x;', b'</schema>',
-    b'<schema/>', b'<?xml version="1.0" encoding="no-such"?>', b'<?xml version="1.0" encoding="utf-32"?>',
-    b'<!DOCTYPE a [<!ENTITY x "y">]>', b'A', b'B', b'it', b'-', b'entailment')
+    b'',
+    b' ',
+    b'"',
+    b'""',
+    b"'",
+    b'\\',
+    b'\x00',
+    b'\t',
+    b',',
+    b'\n',
+    b'\r',
+    b'\r\n',
+    b'\n\n\n',
+    b'\x1a',
+    b'\x1b[2J',
+    # No UTF-8
+    b'\xef\xbb\xbf',
+    b'\xff',
+    b'\xc3',
+    b'\xe2\x82',
+    b'\xed\xa0\x80',
+    b'\xf4\x90\x80\x80',
+    b'\xc0\x80',
+    '\u2028'.encode(),
+    '\xa0'.encode(),
+    '\u2581'.encode(),
+    '\U0001f600'.encode(),
+    b'0',
+    b'1',
+    b'-1',
+    b'01',
+    b'1.5',
+    b'5.0000001',
+    b'1e999',
+    b'nan',
+    b'NaN',
+    b'-inf',
+    b'Infinity',
+    b'0x1',
+    b'1_0',
+    b'x' * 140_000,
+    b'"' + b'x' * 140_000,
+    b'null',
+    b'true',
+    b'{',
+    b'}',
+    b'[',
+    b']',
+    b'{}',
+    b'[]',
+    b'["a"]',
+    b'\\ud800',
+    b'\\u0000',
+    b'<',
+    b'>',
+    b'&x;',
+    b'</schema>',
+    b'<schema/>',
+    b'<?xml version="1.0" encoding="no-such"?>',
+    b'<?xml version="1.0" encoding="utf-32"?>',
+    b'<!DOCTYPE a [<!ENTITY x "y">]>',
+    b'A',
+    b'B',
+    b'it',
+    b'-',
+    b'entailment',
+)
 
-# What is put in the place of a JSON value, as text, since some of it is no JSON, or none that Python would write.
+# What is put in the place of a JSON value, as text, since some of it is no JSON, or none that
+# Python would write.
 VALUES = (
-    'null', 'true', 'false', '0', '-1', '1', '2', '7', '0.5', '-0.0', '1e5', '1e400', 'NaN', 'Infinity', '-Infinity',
-    '2147483648', '1' + '0' * 30, '9' * 400, '"x"', '""', '" "', '"1"', '"nan"',
-    '"\\ud800"', '"\\u0000"', '"\\n"', '"a\\u2028b"', '"' + 'x' * 5000 + '"', '[]', '{}', '[1]', '["a"]', '["a", "b"]',
-    '[null]', '{"a": 1}', '[[]]', '{"": {}}', 'x', '', "'x'")
+    'null',
+    'true',
+    'false',
+    '0',
+    '-1',
+    '1',
+    '2',
+    '7',
+    '0.5',
+    '-0.0',
+    '1e5',
+    '1e400',
+    'NaN',
+    'Infinity',
+    '-Infinity',
+    '2147483648',
+    '1' + '0' * 30,
+    '9' * 400,
+    '"x"',
+    '""',
+    '" "',
+    '"1"',
+    '"nan"',
+    '"\\ud800"',
+    '"\\u0000"',
+    '"\\n"',
+    '"a\\u2028b"',
+    '"' + 'x' * 5000 + '"',
+    '[]',
+    '{}',
+    '[1]',
+    '["a"]',
+    '["a", "b"]',
+    '[null]',
+    '{"a": 1}',
+    '[[]]',
+    '{"": {}}',
+    'x',
+    '',
+    "'x'",
+)
 
 ODD_NAMES = ('data', 'two words', 'a[b]*', 'café')
 
@@ -55,12 +154,12 @@ def flipped(draw, content):
 
 
 def cut(draw, content):
-    return content[:somewhere(draw, content)]
+    return content[: somewhere(draw, content)]
 
 
 def hole(draw, content):
     start = somewhere(draw, content)
-    return content[:start] + content[start + draw(st.sampled_from((1, 2, 3, 10, 100))):]
+    return content[:start] + content[start + draw(st.sampled_from((1, 2, 3, 10, 100))) :]
 
 
 def inserted(draw, content):
@@ -93,7 +192,7 @@ def cell_changed(draw, content):
     for i in chosen:
         cells = lines[i].split(separator)
         at = column % len(cells)
-        cells[at:at + 1] = [] if new is None else [cells[at]] * 2 if new == 'double' else [new]
+        cells[at : at + 1] = [] if new is None else [cells[at]] * 2 if new == 'double' else [new]
         lines[i] = separator.join(cells)
         if len(content) > 100_000 or sum(map(len, lines)) > 1_000_000:  # a huge cell in every line
             break
@@ -101,24 +200,44 @@ def cell_changed(draw, content):
 
 
 def line_ends(draw, content):
-    return content.replace(b'\n', draw(st.sampled_from((b'\r\n', b'\r', b'\n\r', '\u2028'.encode()))))
+    return content.replace(
+        b'\n', draw(st.sampled_from((b'\r\n', b'\r', b'\n\r', '\u2028'.encode())))
+    )
 
 
 def recoded(draw, content):
     text = content.decode('utf-8', 'replace')
-    return text.encode(draw(st.sampled_from(('utf-16', 'utf-32', 'utf-8-sig', 'latin-1', 'cp037'))), 'replace')
+    return text.encode(
+        draw(st.sampled_from(('utf-16', 'utf-32', 'utf-8-sig', 'latin-1', 'cp037'))), 'replace'
+    )
 
 
 def emptied(draw, content):
-    return draw(st.sampled_from((b'', b'\n', b'\x00' * 100, b'\xef\xbb\xbf', b' ', b'{}', b'[]', b'\n' * 50)))
+    return draw(
+        st.sampled_from(
+            (b'', b'\n', b'\x00' * 100, b'\xef\xbb\xbf', b' ', b'{}', b'[]', b'\n' * 50)
+        )
+    )
 
 
 def twice(draw, content):
     return content + content
 
 
-BYTES = (flipped, cut, hole, inserted, inserted, line_changed, cell_changed, cell_changed, line_ends, recoded, emptied,
-         twice)
+BYTES = (
+    flipped,
+    cut,
+    hole,
+    inserted,
+    inserted,
+    line_changed,
+    cell_changed,
+    cell_changed,
+    line_ends,
+    recoded,
+    emptied,
+    twice,
+)
 
 
 def in_json(draw, content):
@@ -147,7 +266,9 @@ def in_json(draw, content):
     else:
         container[key] = '@raw@'
     text = json.dumps(whole[0] if whole else '@raw@')
-    text = text.replace('"@raw@"', raw).replace('"@twice@": ' + json.dumps(raw), f'{json.dumps(key)}: {raw}')
+    text = text.replace('"@raw@"', raw).replace(
+        '"@twice@": ' + json.dumps(raw), f'{json.dumps(key)}: {raw}'
+    )
     lines[i] = text.encode('utf-8', 'surrogatepass')
     return b'\n'.join(lines)
 

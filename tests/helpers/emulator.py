@@ -1,9 +1,11 @@
-"""An object store on this machine: as much of Google's storage API as gcsfs and TensorStore ask for.
+"""An object store on this machine: as much of Google's storage API as gcsfs and TensorStore ask
+for.
 
-gcp-storage-emulator, with what it leaves out and OCDBT needs: the generation of an object that is read, and writes that
-are refused where the object has another one by now. It also loses a '\\r' at the end of an upload.
-emulator.py PORT serves it.
+gcp-storage-emulator, with what it leaves out and OCDBT needs: the generation of an object that is
+read, and writes that are refused where the object has another one by now. It also loses a '\\r' at
+the end of an upload. emulator.py PORT serves it.
 """
+
 import atexit
 import functools
 import json
@@ -18,14 +20,21 @@ import urllib.request
 
 @functools.cache
 def bucket():
-    """'gs://bucket', empty at first; the environment of this process and of those that it starts leads there."""
+    """'gs://bucket', empty at first; the environment of this process and of those that it starts
+    leads there."""
     from experiments.launch.local import free_port
+
     url = f'http://localhost:{(port := free_port())}'
-    server = subprocess.Popen([sys.executable, __file__, str(port)], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [sys.executable, __file__, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     atexit.register(server.kill)  # a test process that is killed never gets there: see _with_parent
-    os.environ.update(STORAGE_EMULATOR_HOST=url, TENSORSTORE_GCS_HTTP_URL=url, GOOGLE_AUTH_TOKEN_FOR_TESTING='x',
-                      NO_GCE_CHECK='true')
+    os.environ.update(
+        STORAGE_EMULATOR_HOST=url,
+        TENSORSTORE_GCS_HTTP_URL=url,
+        GOOGLE_AUTH_TOKEN_FOR_TESTING='x',
+        NO_GCE_CHECK='true',
+    )
     for _ in range(600):
         try:
             urllib.request.urlopen(f'{url}/storage/v1/b/bucket', timeout=1)
@@ -48,29 +57,38 @@ def serve(port):
 
     def download(request, response, storage):
         real_download(request, response, storage)
-        response['x-goog-generation'] = generation(storage, request.params['bucket_name'], request.params['object_id'])
+        response['x-goog-generation'] = generation(
+            storage, request.params['bucket_name'], request.params['object_id']
+        )
 
     def post(handler):
         url = urllib.parse.urlsplit(handler.path)
         query = dict(urllib.parse.parse_qsl(url.query))
-        if '/moveTo/' in url.path:  # not implemented there: gcsfs copies and deletes, but retries for long after a 501
+        # Not implemented there: gcsfs copies and deletes, but retries for long after a 501
+        if '/moveTo/' in url.path:
             return refuse(handler, 400)
         if 'ifGenerationMatch' in query and '/upload/' in url.path:
             bucket_name = url.path.split('/b/')[1].split('/')[0]
-            if query['ifGenerationMatch'] != generation(handler.storage, bucket_name, query['name']):
+            if query['ifGenerationMatch'] != generation(
+                handler.storage, bucket_name, query['name']
+            ):
                 return refuse(handler, 412)
         real_post(handler)
 
     def read(handler, query):
-        """gcsfs ends lines in '\\n', and the e-mail parser used there takes '\\r\\n' for one line break."""
+        """gcsfs ends lines in '\\n', and the e-mail parser used there takes '\\r\\n' for one line
+        break."""
         if not handler.headers.get('content-type', '').startswith('multipart/related'):
             return real_read(handler, query)
         body = handler.rfile.read(int(handler.headers['content-length']))
-        boundary = body[:body.index(b'\n')]
+        boundary = body[: body.index(b'\n')]
         _, meta, rest = body.split(boundary, 2)
         header, content = rest.removesuffix(b'\n' + boundary + b'--').split(b'\n\n', 1)
-        return {'meta': json.loads(meta.split(b'\n\n', 1)[1]), 'content': content,
-                'content-type': header.decode().partition(': ')[2].strip()}
+        return {
+            'meta': json.loads(meta.split(b'\n\n', 1)[1]),
+            'content': content,
+            'content-type': header.decode().partition(': ')[2].strip(),
+        }
 
     def refuse(handler, status):
         handler.rfile.read(int(handler.headers.get('content-length', 0)))
@@ -78,8 +96,12 @@ def serve(port):
         handler.send_header('Content-Length', '0')
         handler.end_headers()
 
-    real_download, real_post, real_read = objects.download, server.RequestHandler.do_POST, server._read_data
-    objects.download, server.RequestHandler.do_POST, server._read_data = download, post, read
+    real_download = objects.download
+    real_post = server.RequestHandler.do_POST
+    real_read = server._read_data
+    objects.download = download
+    server.RequestHandler.do_POST = post
+    server._read_data = read
     server.create_server('localhost', port, in_memory=True, default_bucket='bucket').run()
 
 

@@ -1,4 +1,6 @@
-"""Runs to export to Hugging Face, a pretrained and a fine-tuned one, and what two runs have in common."""
+"""Runs to export to Hugging Face, a pretrained and a fine-tuned one, and what two runs have in
+common."""
+
 import json
 import shutil
 import types
@@ -23,31 +25,63 @@ TOKENS = 'f' * 64  # the corpus's hash
 def saved(directory, config, vocabulary, model, K, steps, first):
     """A run as training leaves it after `steps` updates, with random weights of any size."""
     params = reference.random_like(shapes(model, K), seed=3)
-    return saved_lib.run(directory, json.loads(json.dumps(config)), vocabulary, params, steps, first)
+    return saved_lib.run(
+        directory, json.loads(json.dumps(config)), vocabulary, params, steps, first
+    )
 
 
 def pretrained(directory, steps=4, first=4):
-    """A run as pretraining leaves it after four steps or so many, of which those from `first` on are kept."""
+    """A run as pretraining leaves it after four steps or so many, of which those from `first` on
+    are kept."""
     vocabulary = bpe_training.train([' '.join(WORDS).capitalize() + ', and.'], merges=90)
     config = pretrain_config('books', model__n_inner=64, model__n_ctx=48).to_dict()
     fields = build.own_fields(config['model']) | {'vocab_size': vocabulary.vocab_size}
-    config |= {'kind': 'pretrain', 'model': fields, 'fingerprint': {
-        'tokens': TOKENS, 'tokenizer': vocabulary.fingerprint}}
+    config |= {
+        'kind': 'pretrain',
+        'model': fields,
+        'fingerprint': {'tokens': TOKENS, 'tokenizer': vocabulary.fingerprint},
+    }
     run = saved(directory, config, vocabulary, build.backbone(fields), None, steps, first)
-    results.append(run.metrics, {'step': 3, 'valid_perplexity': 90.0}, {'step': 4, 'valid_perplexity': 87.5})
+    results.append(
+        run.metrics, {'step': 3, 'valid_perplexity': 90.0}, {'step': 4, 'valid_perplexity': 87.5}
+    )
     return run
 
 
 def fine_tuned(directory, config, origin):
     config = override(config, {'init_from': str(origin.path)}).to_dict()
-    task, vocabulary = tasks.of(config), origin.tokenizer()
-    config |= {'kind': 'finetune', 'model': origin.config['model'], 'labels': list(task.labels), 'lengths': [16, 32],
-               'fingerprint': {'tokenizer': vocabulary.fingerprint, 'origin': origin.digest(origin.step()),
-                               'files': {'train.tsv': '0123456789abcdef'}}}
-    run = saved(directory, config, vocabulary, heads.task_model(task, config['model'], 0.1), 1, 20, 20)
-    results.append(run.results, *({'kind': 'finetune', 'task': task.name, 'split': 'dev', 'group': None, 'n': 13,
-                                   'metric': 'matthews', 'value': value, 'digest': of}
-                                  for value, of in ((0.25, run.digest(20)), (0.75, 'another'))))
+    task = tasks.of(config)
+    vocabulary = origin.tokenizer()
+    config |= {
+        'kind': 'finetune',
+        'model': origin.config['model'],
+        'labels': list(task.labels),
+        'lengths': [16, 32],
+        'fingerprint': {
+            'tokenizer': vocabulary.fingerprint,
+            'origin': origin.digest(origin.step()),
+            'files': {'train.tsv': '0123456789abcdef'},
+        },
+    }
+    run = saved(
+        directory, config, vocabulary, heads.task_model(task, config['model'], 0.1), 1, 20, 20
+    )
+    results.append(
+        run.results,
+        *(
+            {
+                'kind': 'finetune',
+                'task': task.name,
+                'split': 'dev',
+                'group': None,
+                'n': 13,
+                'metric': 'matthews',
+                'value': value,
+                'digest': of,
+            }
+            for value, of in ((0.25, run.digest(20)), (0.75, 'another'))
+        ),
+    )
     return run
 
 
@@ -59,10 +93,24 @@ def same_run(run, other):
     """Whether weights, to the bit, sizes and vocabulary are the same."""
     ours, theirs = (jax.tree_util.tree_leaves_with_path(restored(one)) for one in (run, other))
     for (path, leaf), (place, found) in zip(ours, theirs, strict=True):
-        assert place == path and found.tobytes() == leaf.tobytes() and found.shape == leaf.shape, path
-    sizes = ('kind', 'vocab_size', 'n_ctx', 'n_embd', 'n_layer', 'n_head', 'n_inner', 'embd_dropout', 'attn_dropout',
-             'resid_dropout')
-    assert [run.config['model'][name] for name in sizes] == [other.config['model'][name] for name in sizes]
+        assert place == path and found.tobytes() == leaf.tobytes() and found.shape == leaf.shape, (
+            path
+        )
+    sizes = (
+        'kind',
+        'vocab_size',
+        'n_ctx',
+        'n_embd',
+        'n_layer',
+        'n_head',
+        'n_inner',
+        'embd_dropout',
+        'attn_dropout',
+        'resid_dropout',
+    )
+    assert [run.config['model'][name] for name in sizes] == [
+        other.config['model'][name] for name in sizes
+    ]
     assert run.tokenizer().fingerprint == other.tokenizer().fingerprint
     return True
 
@@ -77,7 +125,15 @@ def edited(run, directory, change):
 
 def run_main(monkeypatch, **given):
     """The program weights.hugging_face with these flags."""
-    flags = dict(export=None, source=None, out=None, step=None, license=None, dtype=None, tokenizer=None,
-                 n_head=None)
+    flags = dict(
+        export=None,
+        source=None,
+        out=None,
+        step=None,
+        license=None,
+        dtype=None,
+        tokenizer=None,
+        n_head=None,
+    )
     monkeypatch.setattr(hugging_face.flags, 'FLAGS', types.SimpleNamespace(**flags | given))
     hugging_face.main()

@@ -1,4 +1,5 @@
 """huggingface_hub.snapshot_download with repositories in memory, in this process."""
+
 import contextlib
 import fnmatch
 import hashlib
@@ -8,7 +9,8 @@ from gpt1_jax.data.hub import download
 
 
 class FakeHub:
-    """repositories: {(kind, name): {revision: {path: content}}}. asked: the paths that were downloaded."""
+    """repositories: {(kind, name): {revision: {path: content}}}. asked: the paths that were
+    downloaded."""
 
     def __init__(self, cache):
         self.cache = cache
@@ -19,17 +21,24 @@ class FakeHub:
     def add(self, name, files, kind='model', revision='main'):
         """Add a revision of a repository: {path: content}, or the files of a directory."""
         if isinstance(files, pathlib.Path):
-            files = {path.relative_to(files).as_posix(): path.read_bytes()
-                     for path in sorted(files.rglob('*')) if path.is_file()}
+            files = {
+                path.relative_to(files).as_posix(): path.read_bytes()
+                for path in sorted(files.rglob('*'))
+                if path.is_file()
+            }
         self.repositories.setdefault((kind, name), {})[revision] = files
         return hashlib.sha1(repr((name, revision, sorted(files.items()))).encode()).hexdigest()
 
     def snapshot_download(self, name, repo_type, revision, allow_patterns):
         revisions = self.repositories.get((repo_type, name), {})
         if (revision or 'main') not in revisions:
-            raise FileNotFoundError(f'404 Client Error.\n\nRepository {name} or its revision {revision} Not Found')
+            raise FileNotFoundError(
+                f'404 Client Error.\n\nRepository {name} or its revision {revision} Not Found'
+            )
         files = revisions[revision or 'main']
-        commit = hashlib.sha1(repr((name, revision or 'main', sorted(files.items()))).encode()).hexdigest()
+        commit = hashlib.sha1(
+            repr((name, revision or 'main', sorted(files.items()))).encode()
+        ).hexdigest()
         directory = self.cache / 'hub' / commit
         directory.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
@@ -51,6 +60,7 @@ class FakeHub:
 def in_place_of_the_hub(monkeypatch, cache):
     """A FakeHub until the block ends; after that it is offline."""
     import huggingface_hub
+
     download.cache_clear()
     hub = FakeHub(cache)
     monkeypatch.setenv('GPT1_JAX_CACHE', str(cache / 'gpt1_jax'))

@@ -1,5 +1,6 @@
-"""What is fuzzed of the files, labelled sets (fuzz_sets.py) aside: small valid ones, the function that reads each, and
-what it must give."""
+"""What is fuzzed of the files, labelled sets (fuzz_sets.py) aside: small valid ones, the function
+that reads each, and what it must give."""
+
 import bz2
 import dataclasses
 import gzip
@@ -33,8 +34,10 @@ from own_sets import lines
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """files: {path under the directory: content}, valid together. read: directory -> whatever, with its own asserts;
+    """files: {path under the directory: content}, valid together. read: directory -> whatever, with
+    its own asserts;
     UserError where it refuses. named: the directory is in every message."""
+
     name: str
     files: dict[str, bytes]
     read: Callable[[pathlib.Path], object]
@@ -71,7 +74,11 @@ def is_one_line(message):
 
 
 def copied(root) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob('*')) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob('*'))
+        if path.is_file()
+    }
 
 
 def written(write) -> dict[str, bytes]:
@@ -82,22 +89,36 @@ def written(write) -> dict[str, bytes]:
 
 # Vocabularies
 
+
 def tokenizers(world):
-    """A saved tokenizer, the two files of the published kind, and the one that Hugging Face makes of them."""
+    """A saved tokenizer, the two files of the published kind, and the one that Hugging Face makes
+    of them."""
     pair = written(released.vocabulary)
 
     def from_pair(directory):
-        return published.from_published(directory / 'encoder_bpe_40000.json', directory / 'vocab_40000.bpe')
+        return published.from_published(
+            directory / 'encoder_bpe_40000.json', directory / 'vocab_40000.bpe'
+        )
 
     def theirs(root):
         write(pair, root)
-        (root / 'tokenizer.json').write_bytes(tokenizer_json.files(from_pair(root), 8)['tokenizer.json'])
+        (root / 'tokenizer.json').write_bytes(
+            tokenizer_json.files(from_pair(root), 8)['tokenizer.json']
+        )
 
-    return [Target('tokenizer', written(lambda root: world.vocabulary.save(root / 'tokenizer')),
-                   lambda directory: encodes(tokenizer.Tokenizer.load(directory / 'tokenizer'))),
-            Target('published vocabulary', pair, lambda directory: encodes(from_pair(directory))),
-            Target('tokenizer.json', {'tokenizer.json': written(theirs)['tokenizer.json']}, lambda directory: encodes(
-                published.from_tokenizer_json(directory / 'tokenizer.json')))]
+    return [
+        Target(
+            'tokenizer',
+            written(lambda root: world.vocabulary.save(root / 'tokenizer')),
+            lambda directory: encodes(tokenizer.Tokenizer.load(directory / 'tokenizer')),
+        ),
+        Target('published vocabulary', pair, lambda directory: encodes(from_pair(directory))),
+        Target(
+            'tokenizer.json',
+            {'tokenizer.json': written(theirs)['tokenizer.json']},
+            lambda directory: encodes(published.from_tokenizer_json(directory / 'tokenizer.json')),
+        ),
+    ]
 
 
 def encodes(vocabulary):
@@ -105,20 +126,32 @@ def encodes(vocabulary):
     for text in ('The cat sat.\nThe rat! abc naïve \u2581 \U0001f600 \ufffe\uffff', 'abc\nb'):
         ids = vocabulary.encode(text)
         assert ids and all(0 <= i < vocabulary.vocab_size for i in ids)
-        assert isinstance(vocabulary.decode([*ids, vocabulary.start_id, vocabulary.extract_id]), str)
-    assert vocabulary.vocab_size <= tokenizer.LARGEST_VOCABULARY and 0 <= vocabulary.newline_id < vocabulary.vocab_size
+        assert isinstance(
+            vocabulary.decode([*ids, vocabulary.start_id, vocabulary.extract_id]), str
+        )
+    assert (
+        vocabulary.vocab_size <= tokenizer.LARGEST_VOCABULARY
+        and 0 <= vocabulary.newline_id < vocabulary.vocab_size
+    )
 
 
 # Weights of other programs
 
+
 def weights():
     """A directory of Hugging Face, the header of its weights a file of its own."""
     given = released.arrays(n_ctx=8, n_embd=4, n_layer=1)
-    content = safetensors.numpy.save({f'transformer.{name}': x for name, x in released.hugging_face(given).items()})
+    content = safetensors.numpy.save(
+        {f'transformer.{name}': x for name, x in released.hugging_face(given).items()}
+    )
     values = 8 + struct.unpack('<Q', content[:8])[0]
     config = names_lib.FIXED | {'n_head': 2, 'n_layer': 1, 'n_embd': 4, 'attn_pdrop': 0.1}
-    theirs = {'header.json': content[8:values], 'values': content[values:], 'config.json': json.dumps(config).encode(),
-              **written(released.vocabulary)}
+    theirs = {
+        'header.json': content[8:values],
+        'values': content[values:],
+        'config.json': json.dumps(config).encode(),
+        **written(released.vocabulary),
+    }
 
     def taken(out, origin, config, make, tokenizer, hashes, left_out=()):
         arrays = names_lib.from_tree(config['model'], make())
@@ -131,7 +164,9 @@ def weights():
     def read(directory):
         with os_errors_in_one_line():
             header, values = ((directory / name).read_bytes() for name in ('header.json', 'values'))
-            (directory / 'model.safetensors').write_bytes(struct.pack('<Q', len(header)) + header + values)
+            (directory / 'model.safetensors').write_bytes(
+                struct.pack('<Q', len(header)) + header + values
+            )
         with mock.patch.object(import_run, 'save', taken):
             hugging_face.convert(directory, directory / 'run', n_head=2)
 
@@ -140,15 +175,24 @@ def weights():
 
 # Corpora and prepared tokens
 
+
 def corpora():
     rows = lines([{'text': 'One cat.'}, {'text': 'Two cats.\nAnd a dog.', 'n': 1}]).encode()
     parquet = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({'text': ['One cat.', 'Two cafés.'] * 9, 'n': range(18)}), parquet,
-                                row_group_size=5, write_page_checksum=True)
-    files = {'books/a.txt': 'The café.\nIt is closed.\n'.encode(),
-             'books/b.txt.gz': gzip.compress(b'A zipped text.\n' * 9), 'books/c.jsonl': rows,
-             'books/d.jsonl.bz2': bz2.compress(rows), 'books/e.json.zst': pyarrow.compress(rows, 'zstd', asbytes=True),
-             'books/f.parquet': parquet.getvalue()}
+    pyarrow.parquet.write_table(
+        pyarrow.table({'text': ['One cat.', 'Two cafés.'] * 9, 'n': range(18)}),
+        parquet,
+        row_group_size=5,
+        write_page_checksum=True,
+    )
+    files = {
+        'books/a.txt': 'The café.\nIt is closed.\n'.encode(),
+        'books/b.txt.gz': gzip.compress(b'A zipped text.\n' * 9),
+        'books/c.jsonl': rows,
+        'books/d.jsonl.bz2': bz2.compress(rows),
+        'books/e.json.zst': pyarrow.compress(rows, 'zstd', asbytes=True),
+        'books/f.parquet': parquet.getvalue(),
+    }
 
     def read(directory):
         found = list(corpus.documents(str(directory / 'books')))
@@ -166,18 +210,38 @@ def prepared(world):
                 assert tokens.batch(stream, 3, 0, 2, 8).shape == (2, 9)
             tokens.open_split(directory, split, verify=True)
             entry = manifest['splits'][split]  # what entry points print
-            assert f"{entry['documents']:,} {entry['tokens']:,} {entry['unknown'] / max(1, stream.n_tokens):.3%}"
+            assert f'{entry["documents"]:,} {entry["tokens"]:,} {entry["unknown"] / max(1, stream.n_tokens):.3%}'
         assert isinstance(manifest['fingerprint'], str) and isinstance(manifest['tokenizer'], str)
 
-    return [Target('prepared tokens', {name: content for name, content in copied(world.prepared).items()
-                                       if 'tokenizer' not in name}, read)]
+    return [
+        Target(
+            'prepared tokens',
+            {
+                name: content
+                for name, content in copied(world.prepared).items()
+                if 'tokenizer' not in name
+            },
+            read,
+        )
+    ]
 
 
 # What runs leave behind
 
+
 def logs():
-    rows = [{'step': step, 'loss': 1.5, 'kind': 'finetune', 'task': 'cola', 'metric': 'matthews', 'value': 0.5,
-             'files': {'dev.tsv': '0' * 16}} for step in (5, 10, 15)]
+    rows = [
+        {
+            'step': step,
+            'loss': 1.5,
+            'kind': 'finetune',
+            'task': 'cola',
+            'metric': 'matthews',
+            'value': 0.5,
+            'files': {'dev.tsv': '0' * 16},
+        }
+        for step in (5, 10, 15)
+    ]
 
     def read(directory):
         found = results.read(directory / 'rows.jsonl')
@@ -187,18 +251,35 @@ def logs():
 
     def scored(directory):
         ids, gold, scores = metrics.read_predictions(directory / 'predictions.jsonl')
-        assert len(ids) == len(gold) == len(scores) > 0 and np.isfinite(scores).all() and all(map(math.isfinite, gold))
+        assert (
+            len(ids) == len(gold) == len(scores) > 0
+            and np.isfinite(scores).all()
+            and all(map(math.isfinite, gold))
+        )
         assert all(isinstance(i, (str, int)) for i in ids)
         with np.errstate(all='ignore'), warnings.catch_warnings():
             warnings.simplefilter('ignore')  # numbers near the largest that there are
             score_predictions.run(directory / 'predictions.jsonl')
 
     def predictions(rows):
-        return {'predictions.jsonl': lines({'id': str(i), 'gold': gold, 'scores': scores}
-                                           for i, (gold, scores) in enumerate(rows)).encode()}
+        return {
+            'predictions.jsonl': lines(
+                {'id': str(i), 'gold': gold, 'scores': scores}
+                for i, (gold, scores) in enumerate(rows)
+            ).encode()
+        }
 
-    return [Target('results', {'rows.jsonl': lines(rows).encode()}, read),
-            Target('predictions of labels', predictions([(0, [0.5, -1.0]), (1, [1.0, 2.0]), (None, [1.0, 2.0]),
-                                                         (1, [0.0, -0.0])]), scored),
-            Target('predictions of choices', predictions([(0, [0.5, -1.0, 3.0]), (1, [1.0, 2.0])]), scored),
-            Target('predictions of values', predictions([(4.5, [3.0]), (1.0, [0.0]), (2, [5.5])]), scored)]
+    return [
+        Target('results', {'rows.jsonl': lines(rows).encode()}, read),
+        Target(
+            'predictions of labels',
+            predictions([(0, [0.5, -1.0]), (1, [1.0, 2.0]), (None, [1.0, 2.0]), (1, [0.0, -0.0])]),
+            scored,
+        ),
+        Target(
+            'predictions of choices', predictions([(0, [0.5, -1.0, 3.0]), (1, [1.0, 2.0])]), scored
+        ),
+        Target(
+            'predictions of values', predictions([(4.5, [3.0]), (1.0, [0.0]), (2, [5.5])]), scored
+        ),
+    ]

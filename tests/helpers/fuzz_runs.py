@@ -1,4 +1,5 @@
 """What is fuzzed of run directories: all that programs do with them before they compute."""
+
 import contextlib
 import types
 import warnings
@@ -24,8 +25,12 @@ class Accepted(Exception):
 def make_world(root):
     """A prepared corpus, a pretrained run, a fine-tuned one, CoLA."""
     world = types.SimpleNamespace(
-        text=corpus(root / 'text', documents=6, sentences=12), cola=cola(root / 'cola'), prepared=root / 'prepared',
-        pretrained=root / 'pretrained', tuned=root / 'tuned')
+        text=corpus(root / 'text', documents=6, sentences=12),
+        cola=cola(root / 'cola'),
+        prepared=root / 'prepared',
+        pretrained=root / 'pretrained',
+        tuned=root / 'tuned',
+    )
     prepare.prepare(world.prepared, str(world.text), '0.3', merges=30, processes=1)
     world.vocabulary = Tokenizer.load(world.prepared / 'tokenizer')
     accepts(pretrain.run, pretraining(world), world.pretrained)
@@ -40,15 +45,20 @@ def add_steps(directory):
 
 
 def pretraining(world):
-    return pretrain_config('', data__tokens=str(world.prepared), model__n_ctx=64, eval__windows=2, batch__size=8)
+    return pretrain_config(
+        '', data__tokens=str(world.prepared), model__n_ctx=64, eval__windows=2, batch__size=8
+    )
 
 
 def tuning(world, **overrides):
-    return finetune_config('cola', world.cola, **dict(init_from=str(world.pretrained), data__n_ctx=None) | overrides)
+    return finetune_config(
+        'cola', world.cola, **dict(init_from=str(world.pretrained), data__n_ctx=None) | overrides
+    )
 
 
 def accepts(function, *arguments):
     """Calls an entry point up to its first computation."""
+
     def stop(*args, **kwargs):
         raise Accepted
 
@@ -57,15 +67,23 @@ def accepts(function, *arguments):
         state = types.SimpleNamespace(step=np.int32(0), params={'w': jnp.zeros(1)})
         return types.SimpleNamespace(state=state, init=lambda seed: state, mesh=args[3])
 
-    meta = {'quality': 0.5, 'arrays': {'params': {'w': {'shape': [1], 'dtype': 'float32', 'digest': '0' * 16}}}}
+    meta = {
+        'quality': 0.5,
+        'arrays': {'params': {'w': {'shape': [1], 'dtype': 'float32', 'digest': '0' * 16}}},
+    }
     with contextlib.ExitStack() as stack:
         for module, name, fake in (
-                (pretrain, '_program', program), (finetune, '_program', program), (loop, 'fit', stop),
-                (step_cost, 'lines', lambda *args: []),
-                (session, 'initial_state', lambda run, program, *rest: program.state),
-                (checkpoint, 'Writer', mock.MagicMock()), (checkpoint, 'read_meta', lambda *args: meta),
-                (checkpoint, 'restore_params', lambda *args: {}), (fine_tuned, 'scores', stop),
-                (load, 'pretrained', stop)):
+            (pretrain, '_program', program),
+            (finetune, '_program', program),
+            (loop, 'fit', stop),
+            (step_cost, 'lines', lambda *args: []),
+            (session, 'initial_state', lambda run, program, *rest: program.state),
+            (checkpoint, 'Writer', mock.MagicMock()),
+            (checkpoint, 'read_meta', lambda *args: meta),
+            (checkpoint, 'restore_params', lambda *args: {}),
+            (fine_tuned, 'scores', stop),
+            (load, 'pretrained', stop),
+        ):
             stack.enter_context(mock.patch.object(module, name, fake))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter('ignore')
@@ -74,25 +92,37 @@ def accepts(function, *arguments):
 
 
 def runs(world):
-    """Files of a pretrained and of a fine-tuned run, read by all that resumes, evaluates or starts from one."""
+    """Files of a pretrained and of a fine-tuned run, read by all that resumes, evaluates or starts
+    from one."""
+
     def target(path, number, call):
         def read(directory):
             add_steps(directory)
             accepts(call, directory)
+
         return Target(f'{path.name}, {number}', copied(path), read, named=False)
 
     scored = {'data__dir': str(world.cola)}
     pretrained = (
         lambda run: workdir.load(run).step(),
         lambda run: finetune.run(tuning(world, init_from=str(run)), run.parent / 'new'),
-        lambda run: pretrain.run(override(pretraining(world), {'init_from': str(run)}), run.parent / 'next'),
-        lambda run: zero_shot.run(override(load_config('zero_shot', 'cola'), scored | {'init_from': str(run)})),
+        lambda run: pretrain.run(
+            override(pretraining(world), {'init_from': str(run)}), run.parent / 'next'
+        ),
+        lambda run: zero_shot.run(
+            override(load_config('zero_shot', 'cola'), scored | {'init_from': str(run)})
+        ),
         lambda run: pretrain.run(pretraining(world), run),
-        lambda run: pretrain.run(pretraining(world), run, allow_change=True))
+        lambda run: pretrain.run(pretraining(world), run, allow_change=True),
+    )
     tuned = (
         lambda run: workdir.load(run).step(),
         lambda run: fine_tuned.evaluate_run(workdir.load(run), 'dev'),
         lambda run: fine_tuned.evaluate_run(workdir.load(run), 'train', selection='final'),
-        lambda run: finetune.run(tuning(world), run))
-    return [target(path, number, call) for path, calls in ((world.pretrained, pretrained), (world.tuned, tuned))
-            for number, call in enumerate(calls)]
+        lambda run: finetune.run(tuning(world), run),
+    )
+    return [
+        target(path, number, call)
+        for path, calls in ((world.pretrained, pretrained), (world.tuned, tuned))
+        for number, call in enumerate(calls)
+    ]

@@ -1,4 +1,6 @@
-"""What is fuzzed of the labelled sets: a few rows of each, laid out as its publisher does, and what they must give."""
+"""What is fuzzed of the labelled sets: a few rows of each, laid out as its publisher does, and what
+they must give."""
+
 import contextlib
 import math
 import pathlib
@@ -20,8 +22,11 @@ from own_sets import FIVE, FIVE_ROWS, LINES, PREMISES, RATING, lines
 
 
 def checked_examples(task, directory, split, n_texts, vocabulary):
-    """Reads a split strictly and with bad rows left out: the two agree, and every example is as it should be."""
-    skipped, strict, error = [], None, None
+    """Reads a split strictly and with bad rows left out: the two agree, and every example is as it
+    should be."""
+    skipped = []
+    strict = None
+    error = None
     try:
         strict = task.read(directory, split)
     except UserError as caught:
@@ -37,7 +42,10 @@ def checked_examples(task, directory, split, n_texts, vocabulary):
         assert type(example) is Example and isinstance(example.id, str)
         assert len(example.texts) == n_texts and isinstance(example.texts, tuple)
         assert all(isinstance(text, str) for text in example.texts + example.choices)
-        assert all(text.strip() for text in example.choices) and ''.join(example.texts + example.choices).strip()
+        assert (
+            all(text.strip() for text in example.choices)
+            and ''.join(example.texts + example.choices).strip()
+        )
         assert (len(example.choices) >= 2) == (task.head == 'choice')
         check_label(task, split, example)
     shown = [e for e in found if len(''.join(e.texts + e.choices)) < 2000][:2]
@@ -46,7 +54,9 @@ def checked_examples(task, directory, split, n_texts, vocabulary):
     labels = [example.label for example in found]
     if None not in labels:  # ids come back from a run's predictions
         path = pathlib.Path(directory) / 'predictions.jsonl'
-        results.write_predictions(path, [e.id for e in found], labels, np.zeros((len(found), max(map(width, found)))))
+        results.write_predictions(
+            path, [e.id for e in found], labels, np.zeros((len(found), max(map(width, found))))
+        )
         assert metrics.read_predictions(path)[:2] == ([e.id for e in found], labels)
 
 
@@ -56,17 +66,29 @@ def lay_out(examples, task, vocabulary):
         left = []
         encoded = inputs.encode_all(examples, task, vocabulary, 64, left.append)
         assert len(encoded) + len(left) == len(examples) and all(map(is_one_line, left))
-        assert all(0 <= i < vocabulary.vocab_size + 3 for row in encoded for ids in row.sequences for i in ids)
-        assert all(isinstance(line, str) for line in inspection.lines(task, examples, encoded, vocabulary, 64))
+        assert all(
+            0 <= i < vocabulary.vocab_size + 3
+            for row in encoded
+            for ids in row.sequences
+            for i in ids
+        )
+        assert all(
+            isinstance(line, str)
+            for line in inspection.lines(task, examples, encoded, vocabulary, 64)
+        )
     if task.name in heuristics.HEURISTICS:
         with contextlib.suppress(UserError):
             left = []
-            heuristics.encode_all(heuristics.get(task.name), examples, vocabulary, 64, task.name, left.append)
+            heuristics.encode_all(
+                heuristics.get(task.name), examples, vocabulary, 64, task.name, left.append
+            )
             assert all(map(is_one_line, left))
 
 
 def width(example):
-    return 1 if isinstance(example.label, float) else max(2, len(example.choices), example.label + 1)
+    return (
+        1 if isinstance(example.label, float) else max(2, len(example.choices), example.label + 1)
+    )
 
 
 def check_label(task, split, example):
@@ -82,16 +104,22 @@ def check_label(task, split, example):
 
 
 def of_set(name, vocabulary, write=None):
-    """Targets of a published set's splits as its publisher writes them; write: directory -> those of other files."""
-    task, found = tasks.get(name), []
+    """Targets of a published set's splits as its publisher writes them; write: directory -> those
+    of other files."""
+    task = tasks.get(name)
+    found = []
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
         folder = root / 'set'
         write(folder) if write else sets.write(name, 'official', folder)
         for split in (*task.splits, *task.unlabelled):
             with contextlib.suppress(UserError, FileNotFoundError):  # not written
-                files = {str(pathlib.Path(file).relative_to(root)): pathlib.Path(file).read_bytes()
-                         for file in task.files(folder, split) if split != 'ax'}  # ax lies beside the folder
+                files = {
+                    str(pathlib.Path(file).relative_to(root)): pathlib.Path(file).read_bytes()
+                    # Ax lies beside the folder
+                    for file in task.files(folder, split)
+                    if split != 'ax'
+                }
                 if files:
                     found.append(target(task, split, files, vocabulary, 'set'))
     assert found
@@ -99,8 +127,13 @@ def of_set(name, vocabulary, write=None):
 
 
 def target(task, split, files, vocabulary, folder='.'):
-    return Target(f'{task.name} {split}', files, lambda directory: checked_examples(
-        task, directory / folder, split, task.n_texts, vocabulary))
+    return Target(
+        f'{task.name} {split}',
+        files,
+        lambda directory: checked_examples(
+            task, directory / folder, split, task.n_texts, vocabulary
+        ),
+    )
 
 
 def tables(world):
@@ -110,39 +143,87 @@ def tables(world):
 
 def other_sets(world):
     """Story Cloze, RACE, the pronouns, SNLI's and the quickstart's JSON lines."""
+
     def json_lines(name, file, rows):
         def write(folder):
             folder.mkdir()
             (folder / file).write_text(lines(rows))
+
         return of_set(name, world.vocabulary, write)
 
-    rows = [{'id': str(i), 'text': 'A text.', 'before': 'A.', 'beginning': 'text.', 'ending1': 'One.',
-             'ending2': 'Two.', 'label': i % 2 + 1} for i in range(4)]
-    return [*(found for name in sets.EXPECTED for found in of_set(name, world.vocabulary)),
-            *of_set('story_cloze', world.vocabulary, lambda folder: official.story_cloze(
-                folder / 'cloze_test_val__spring2016.csv', official.STORIES * 19)),
-            *json_lines('continuation', 'continuation_dev.jsonl', rows),
-            *json_lines('pronoun', 'pronoun_dev.jsonl', [row | {'label': 'he'} for row in rows]),
-            *json_lines('snli', 'snli_1.0_test.jsonl', [
-                dict(zip(('sentence1', 'sentence2', 'gold_label'), pair)) for pair in sets.PAIRS])]
+    rows = [
+        {
+            'id': str(i),
+            'text': 'A text.',
+            'before': 'A.',
+            'beginning': 'text.',
+            'ending1': 'One.',
+            'ending2': 'Two.',
+            'label': i % 2 + 1,
+        }
+        for i in range(4)
+    ]
+    return [
+        *(found for name in sets.EXPECTED for found in of_set(name, world.vocabulary)),
+        *of_set(
+            'story_cloze',
+            world.vocabulary,
+            lambda folder: official.story_cloze(
+                folder / 'cloze_test_val__spring2016.csv', official.STORIES * 19
+            ),
+        ),
+        *json_lines('continuation', 'continuation_dev.jsonl', rows),
+        *json_lines('pronoun', 'pronoun_dev.jsonl', [row | {'label': 'he'} for row in rows]),
+        *json_lines(
+            'snli',
+            'snli_1.0_test.jsonl',
+            [dict(zip(('sentence1', 'sentence2', 'gold_label'), pair)) for pair in sets.PAIRS],
+        ),
+    ]
 
 
 RATED = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.3}
 RATED_ROWS = 'text,score\n' + ''.join(f'"Text, {i}",{i % 6 + 1.5}\n' for i in range(5))
 COLUMNS = PREMISES | {'files': PREMISES['files'] | {'unlabelled': 'new.tsv'}}
-LISTED = LINES | {'name': 'listed', 'segments': [['q']], 'choices': ['c'], 'max_choices': 4, 'label': 'y',
-                  'answer': 'index1', 'id': 'n'}
-BOTH = LINES | {'name': 'both', 'segments': [['a'], ['b']], 'label': 'y', 'score': [-0.5, 1.5],
-                'squared': True}
+LISTED = LINES | {
+    'name': 'listed',
+    'segments': [['q']],
+    'choices': ['c'],
+    'max_choices': 4,
+    'label': 'y',
+    'answer': 'index1',
+    'id': 'n',
+}
+BOTH = LINES | {
+    'name': 'both',
+    'segments': [['a'], ['b']],
+    'label': 'y',
+    'score': [-0.5, 1.5],
+    'squared': True,
+}
 SPECS = [  # description, split, its file
-    (FIVE, 'train', FIVE_ROWS), (RATED, 'train', RATED_ROWS), (RATED, 'dev', RATED_ROWS),
+    (FIVE, 'train', FIVE_ROWS),
+    (RATED, 'train', RATED_ROWS),
+    (RATED, 'dev', RATED_ROWS),
     (COLUMNS, 'train', 'p1\tp2\th\tlabel\nA\tB\tC "\tno\nA\tB\tD\tyes\nA\tE\tD\tmaybe\n'),
     (COLUMNS, 'unlabelled', 'p1\tp2\th\nA\tB\tC "\nA\tB\tD\nA\tE\tD\n'),
-    (LISTED, 'dev', lines({'n': i, 'q': f'Q{i}', 'c': ['one', 'two', 3], 'y': i} for i in (1, 2, 3))),
-    (BOTH, 'dev', lines({'a': f'A{i}', 'b': 'B', 'y': i / 4} for i in range(4)))]
+    (
+        LISTED,
+        'dev',
+        lines({'n': i, 'q': f'Q{i}', 'c': ['one', 'two', 3], 'y': i} for i in (1, 2, 3)),
+    ),
+    (BOTH, 'dev', lines({'a': f'A{i}', 'b': 'B', 'y': i / 4} for i in range(4))),
+]
 
 
 def custom_sets(world):
     """Tables and JSON lines that a description fits."""
-    return [target(custom.task(fields), split, {fields['files'].get(split, 'train.csv'): rows.encode()},
-                   world.vocabulary) for fields, split, rows in SPECS]
+    return [
+        target(
+            custom.task(fields),
+            split,
+            {fields['files'].get(split, 'train.csv'): rows.encode()},
+            world.vocabulary,
+        )
+        for fields, split, rows in SPECS
+    ]

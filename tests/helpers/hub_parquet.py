@@ -1,14 +1,22 @@
-"""Parquet files as the `datasets` library writes them to the Hub: names, types and metadata of the set's card."""
+"""Parquet files as the `datasets` library writes them to the Hub: names, types and metadata of the
+set's card."""
+
 import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-TYPES = {'string': pa.string(), 'int32': pa.int32(), 'float32': pa.float32(), 'strings': pa.list_(pa.string())}
+TYPES = {
+    'string': pa.string(),
+    'int32': pa.int32(),
+    'float32': pa.float32(),
+    'strings': pa.list_(pa.string()),
+}
 
 
 def feature(kind):
-    """A column's entry in the metadata. kind: a name in TYPES, or the label names of a ClassLabel."""
+    """A column's entry in the metadata. kind: a name in TYPES, or the label names of a
+    ClassLabel."""
     if isinstance(kind, list):
         return {'names': kind, '_type': 'ClassLabel'}
     if kind == 'strings':
@@ -17,9 +25,14 @@ def feature(kind):
 
 
 def write(path, columns, rows, metadata=True, **how):
-    """One file. columns: {name: kind}. rows: tuples in that order. how: of pyarrow.parquet.write_table."""
-    schema = pa.schema([(name, pa.int64() if isinstance(kind, list) else TYPES[kind])
-                        for name, kind in columns.items()])
+    """One file. columns: {name: kind}. rows: tuples in that order. how: of
+    pyarrow.parquet.write_table."""
+    schema = pa.schema(
+        [
+            (name, pa.int64() if isinstance(kind, list) else TYPES[kind])
+            for name, kind in columns.items()
+        ]
+    )
     if metadata:
         info = {'info': {'features': {name: feature(kind) for name, kind in columns.items()}}}
         schema = schema.with_metadata({'huggingface': json.dumps(info)})
@@ -33,27 +46,61 @@ def shards(folder, split, columns, rows, n=1):
     """A split in n files, train-00000-of-00002.parquet and so on."""
     rows = list(rows)
     size = -(-len(rows) // n)
-    return [write(folder / f'{split}-{i:05}-of-{n:05}.parquet', columns, rows[i * size:(i + 1) * size])
-            for i in range(n)]
+    return [
+        write(
+            folder / f'{split}-{i:05}-of-{n:05}.parquet', columns, rows[i * size : (i + 1) * size]
+        )
+        for i in range(n)
+    ]
 
 
 # The configurations of nyu-mll/glue.
-THREE, TWO = ['entailment', 'neutral', 'contradiction'], ['entailment', 'not_entailment']
+THREE = ['entailment', 'neutral', 'contradiction']
+TWO = ['entailment', 'not_entailment']
 GLUE = {
     'cola': {'sentence': 'string', 'label': ['unacceptable', 'acceptable'], 'idx': 'int32'},
     'sst2': {'sentence': 'string', 'label': ['negative', 'positive'], 'idx': 'int32'},
-    'mrpc': {'sentence1': 'string', 'sentence2': 'string', 'label': ['not_equivalent', 'equivalent'], 'idx': 'int32'},
-    'qqp': {'question1': 'string', 'question2': 'string', 'label': ['not_duplicate', 'duplicate'], 'idx': 'int32'},
+    'mrpc': {
+        'sentence1': 'string',
+        'sentence2': 'string',
+        'label': ['not_equivalent', 'equivalent'],
+        'idx': 'int32',
+    },
+    'qqp': {
+        'question1': 'string',
+        'question2': 'string',
+        'label': ['not_duplicate', 'duplicate'],
+        'idx': 'int32',
+    },
     'stsb': {'sentence1': 'string', 'sentence2': 'string', 'label': 'float32', 'idx': 'int32'},
     'mnli': {'premise': 'string', 'hypothesis': 'string', 'label': THREE, 'idx': 'int32'},
     'ax': {'premise': 'string', 'hypothesis': 'string', 'label': THREE, 'idx': 'int32'},
     'qnli': {'question': 'string', 'sentence': 'string', 'label': TWO, 'idx': 'int32'},
     'rte': {'sentence1': 'string', 'sentence2': 'string', 'label': TWO, 'idx': 'int32'},
-    'wnli': {'sentence1': 'string', 'sentence2': 'string', 'label': ['not_entailment', 'entailment'], 'idx': 'int32'}}
+    'wnli': {
+        'sentence1': 'string',
+        'sentence2': 'string',
+        'label': ['not_entailment', 'entailment'],
+        'idx': 'int32',
+    },
+}
 SNLI = {'premise': 'string', 'hypothesis': 'string', 'label': THREE}
-SCITAIL = {'sentence1_binary_parse': 'string', 'sentence1_parse': 'string', 'sentence1': 'string',
-           'sentence2_parse': 'string', 'sentence2': 'string', 'annotator_labels': 'strings', 'gold_label': 'string'}
-RACE = {'example_id': 'string', 'article': 'string', 'answer': 'string', 'question': 'string', 'options': 'strings'}
+SCITAIL = {
+    'sentence1_binary_parse': 'string',
+    'sentence1_parse': 'string',
+    'sentence1': 'string',
+    'sentence2_parse': 'string',
+    'sentence2': 'string',
+    'annotator_labels': 'strings',
+    'gold_label': 'string',
+}
+RACE = {
+    'example_id': 'string',
+    'article': 'string',
+    'answer': 'string',
+    'question': 'string',
+    'options': 'strings',
+}
 DPR = {'sentence': 'string', 'pronoun': 'string', 'candidates': 'strings', 'label': ['0', '1']}
 
 
@@ -64,6 +111,11 @@ def glue(root, config, split, rows, n=1):
 
 def race_rows(passages):
     """The rows of ehovy/race of {level: passages}, as official.PASSAGES."""
-    return [(passage['id'], passage['article'], answer, question, options)
-            for level in ('middle', 'high') for passage in passages[level]
-            for question, options, answer in zip(passage['questions'], passage['options'], passage['answers'])]
+    return [
+        (passage['id'], passage['article'], answer, question, options)
+        for level in ('middle', 'high')
+        for passage in passages[level]
+        for question, options, answer in zip(
+            passage['questions'], passage['options'], passage['answers']
+        )
+    ]

@@ -1,4 +1,5 @@
 """Training runs that end before their last step."""
+
 import contextlib
 import os
 import signal
@@ -16,7 +17,8 @@ class Killed(BaseException):
 
 @contextlib.contextmanager
 def power_cut(step):
-    """A run in this context gets no batch for the step that follows `step` others, and ends at once."""
+    """A run in this context gets no batch for the step that follows `step` others, and ends at
+    once."""
     fit = loop.fit
 
     def cut(program, state, hyper, batches, *rest):
@@ -24,7 +26,9 @@ def power_cut(step):
             if number >= step:
                 raise Killed
             return batches.read(number, rows)
+
         return fit(program, state, hyper, batches._replace(read=read), *rest)
+
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(loop, 'fit', cut)
         yield
@@ -32,13 +36,18 @@ def power_cut(step):
 
 @contextlib.contextmanager
 def sigterm(step):
-    """A run in this context is asked to stop while it makes the step after `step` others: it saves that step."""
+    """A run in this context is asked to stop while it makes the step after `step` others: it saves
+    that step."""
     show = Session.show
 
     def kill(session, number):
         show(session, number)
         if number == step:
             os.kill(os.getpid(), signal.SIGTERM)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted, match=f'step {step + 1} of'):
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(Interrupted, match=f'step {step + 1} of'),
+    ):
         patch.setattr(Session, 'show', kill)
         yield

@@ -1,4 +1,6 @@
-"""Processes of runs on this machine: worker.py by itself, and several of one run under the local runner."""
+"""Processes of runs on this machine: worker.py by itself, and several of one run under the local
+runner."""
+
 import json
 import os
 import subprocess
@@ -15,21 +17,51 @@ def worker(text, directory, devices=None, **overrides):
     """One process of a run by itself."""
     flags = {'XLA_FLAGS': f'--xla_force_host_platform_device_count={devices}'} if devices else {}
     return subprocess.Popen(
-        [sys.executable, WORKER, f'--text={text}', f'--workdir={directory}', f'--overrides={json.dumps(overrides)}'],
-        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {'PYTHONPATH': str(ROOT)} | flags)
+        [
+            sys.executable,
+            WORKER,
+            f'--text={text}',
+            f'--workdir={directory}',
+            f'--overrides={json.dumps(overrides)}',
+        ],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {'PYTHONPATH': str(ROOT)} | flags,
+    )
 
 
 def start(processes, devices, directory, text, **overrides):
     """The local runner with worker.py in it; its output goes to one pipe."""
-    small = dict(train__steps=STEPS, log_every=1, eval__every=10, checkpoint__every=10,
-                 data__tokens=str(text.parent / 'tokens'), data__corpus='')
-    code = ('import sys; from experiments.launch import local; '
-            f'sys.exit(local.run([sys.executable, {WORKER!r}, *sys.argv[1:]], {processes}, {devices}))')
+    small = dict(
+        train__steps=STEPS,
+        log_every=1,
+        eval__every=10,
+        checkpoint__every=10,
+        data__tokens=str(text.parent / 'tokens'),
+        data__corpus='',
+    )
+    code = (
+        'import sys; from experiments.launch import local; '
+        f'sys.exit(local.run([sys.executable, {WORKER!r}, *sys.argv[1:]], {processes}, '
+        f'{devices}))'
+    )
     return subprocess.Popen(
-        [sys.executable, '-c', code, f'--text={text}', f'--workdir={directory}',
-         f'--overrides={json.dumps(small | overrides)}'], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, env=os.environ | {'PYTHONPATH': str(ROOT)})
+        [
+            sys.executable,
+            '-c',
+            code,
+            f'--text={text}',
+            f'--workdir={directory}',
+            f'--overrides={json.dumps(small | overrides)}',
+        ],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {'PYTHONPATH': str(ROOT)},
+    )
 
 
 def ended(process):

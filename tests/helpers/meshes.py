@@ -1,4 +1,5 @@
 """A tiny GPT, meshes of some of the devices, and training programs on them."""
+
 import functools
 
 import jax
@@ -14,7 +15,7 @@ TINY = GPTConfig(vocab_size=30, n_ctx=12, n_embd=16, n_layer=2, n_head=4, n_inne
 
 
 def mesh_of(sizes):
-    return sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
+    return sharding.make_mesh(*sizes, devices=jax.devices()[: int(np.prod(sizes))])
 
 
 def init(model, K=None):
@@ -31,14 +32,22 @@ def shapes(model, K=None):
 
 def pretraining(model, sizes=(1, 1, 1), microbatches=1, metrics=lambda table: {}):
     """The training program of a backbone. metrics: of the step's Embeddings."""
+
     def loss(params, batch, key, hyper):
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
-        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), metrics(table)
-    return loop.make_program(init(model), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of(sizes),
-                             microbatches)
+        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), metrics(
+            table
+        )
+
+    return loop.make_program(
+        init(model), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of(sizes), microbatches
+    )
 
 
 def hyper(**changed):
     """The scalars that a step takes."""
     values = {'seed': 3, 'peak': 1e-2, 'warmup': 2, 'total': 20, 'decay': 0, 'skips': 0} | changed
-    return {name: {'seed': np.uint32, 'skips': np.int32}.get(name, np.float32)(x) for name, x in values.items()}
+    return {
+        name: {'seed': np.uint32, 'skips': np.int32}.get(name, np.float32)(x)
+        for name, x in values.items()
+    }

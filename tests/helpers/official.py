@@ -1,4 +1,6 @@
-"""Hand-written rows, laid out as the sets' publishers lay theirs out: of those that are not beside the clone."""
+"""Hand-written rows, laid out as the sets' publishers lay theirs out: of those that are not beside
+the clone."""
+
 import json
 import random
 
@@ -26,42 +28,85 @@ PAIRS = [
     ('Rain fell all night long.', 'The river rose.', 'neutral', '2.000', '0'),
     ('He sold the old car.', 'The car has a new owner.', 'entailment', '3.800', '1'),
     ('He sold the old car.', 'He still drives the car he sold.', 'contradiction', '1.083', '0'),
-    ('He sold the old car.', 'The car was red.', 'neutral', '0.917', '0')]
+    ('He sold the old car.', 'The car was red.', 'neutral', '0.917', '0'),
+]
 
 # four sentences, two endings, which one is right
-STORIES = [(f'{name} wanted a {thing}.', f'{name} saved money for weeks.', 'It was hard.',
-            f'At last, the {thing} was there.',
-            *((f'{name} was glad.', f'{name} threw the {thing} away.') if i % 3 else
-              (f'{name} had never wanted it.', f'{name} smiled, and went home.')), '1' if i % 3 else '2')
-           for i, (name, thing) in enumerate(zip(
-               'Ann Bob Cid Dee Eve Fay Gus Hal Ida Jon Kim Leo Mia Ned Oda Pam Quin Rob Sue Tom'.split(),
-               'bike kite lamp book drum boat doll coat ring desk clock piano tent chair map rug hat bell vase globe'
-               .split()))]
+STORIES = [
+    (
+        f'{name} wanted a {thing}.',
+        f'{name} saved money for weeks.',
+        'It was hard.',
+        f'At last, the {thing} was there.',
+        *(
+            (f'{name} was glad.', f'{name} threw the {thing} away.')
+            if i % 3
+            else (f'{name} had never wanted it.', f'{name} smiled, and went home.')
+        ),
+        '1' if i % 3 else '2',
+    )
+    for i, (name, thing) in enumerate(
+        zip(
+            'Ann Bob Cid Dee Eve Fay Gus Hal Ida Jon Kim Leo Mia Ned Oda Pam Quin Rob Sue '
+            'Tom'.split(),
+            'bike kite lamp book drum boat doll coat ring desk clock piano tent chair map rug '
+            'hat bell vase globe'.split(),
+        )
+    )
+]
 
 # before, pronoun, after, first and second candidate, right one (A, B)
-SCHEMAS = [schema for first, second, verb, why, other in [
-    ('The farmer', 'the fox', 'chased', 'was angry', 'was hungry'),
-    ('The dog', 'the horse', 'helped', 'was kind', 'was lame'),
-    ('The cup', 'the stone', 'fell on', 'broke', 'stayed whole'),
-    ('The boy', 'the baby', 'woke', 'was loud', 'slept lightly'),
-    ('The ball', 'the box', 'did not fit in', 'was too big', 'was too small'),
-    ('The crane', 'the crate', 'lifted', 'was strong', 'was light')]
-    for schema in ((f'{first} {verb} {second} because', 'it', f'{why}.', first, second, 'A'),
-                   (f'{first} {verb} {second} because', 'it', f'{other}.', first, second, 'B'))]
+SCHEMAS = [
+    schema
+    for first, second, verb, why, other in [
+        ('The farmer', 'the fox', 'chased', 'was angry', 'was hungry'),
+        ('The dog', 'the horse', 'helped', 'was kind', 'was lame'),
+        ('The cup', 'the stone', 'fell on', 'broke', 'stayed whole'),
+        ('The boy', 'the baby', 'woke', 'was loud', 'slept lightly'),
+        ('The ball', 'the box', 'did not fit in', 'was too big', 'was too small'),
+        ('The crane', 'the crate', 'lifted', 'was strong', 'was light'),
+    ]
+    for schema in (
+        (f'{first} {verb} {second} because', 'it', f'{why}.', first, second, 'A'),
+        (f'{first} {verb} {second} because', 'it', f'{other}.', first, second, 'B'),
+    )
+]
 
 PASSAGES = {
     'middle': [
-        {'id': f'middle{number}.txt', 'article': f'Li has {number} birds.\nThey sing "in the morning". He likes it.',
-         'questions': ['How many birds has Li?', 'When do they sing?  _ .', 'What does Li like?'],
-         'options': [[str(number), '0', '1,000', 'Nobody knows.'],
-                     ['At night.', 'In the morning.', 'At noon.', 'Never.'],
-                     ['Cats.', 'Fish.', 'The song.', 'Rain.']], 'answers': ['A', 'B', 'C']} for number in (10, 9, 100)],
+        {
+            'id': f'middle{number}.txt',
+            'article': f'Li has {number} birds.\nThey sing "in the morning". He likes it.',
+            'questions': [
+                'How many birds has Li?',
+                'When do they sing?  _ .',
+                'What does Li like?',
+            ],
+            'options': [
+                [str(number), '0', '1,000', 'Nobody knows.'],
+                ['At night.', 'In the morning.', 'At noon.', 'Never.'],
+                ['Cats.', 'Fish.', 'The song.', 'Rain.'],
+            ],
+            'answers': ['A', 'B', 'C'],
+        }
+        for number in (10, 9, 100)
+    ],
     'high': [
-        {'id': f'high{number}.txt', 'article': f'In {number} a café opened. The owner\u2019s aim was profit.',
-         'questions': ['What opened?', 'When?', 'The aim was  _ .', 'Where?'],
-         'options': [['A school.', 'A shop.', 'A bank.', 'A café.'], [f'In {number}.', 'Never.', 'In 1.', 'In 2.'],
-                     ['art', 'fame', 'money', 'peace'], ['Here.', 'There.', 'Nowhere.', 'It is not said.']],
-         'answers': ['D', 'A', 'C', 'D']} for number in (1900, 1901, 1902)]}
+        {
+            'id': f'high{number}.txt',
+            'article': f'In {number} a café opened. The owner\u2019s aim was profit.',
+            'questions': ['What opened?', 'When?', 'The aim was  _ .', 'Where?'],
+            'options': [
+                ['A school.', 'A shop.', 'A bank.', 'A café.'],
+                [f'In {number}.', 'Never.', 'In 1.', 'In 2.'],
+                ['art', 'fame', 'money', 'peace'],
+                ['Here.', 'There.', 'Nowhere.', 'It is not said.'],
+            ],
+            'answers': ['D', 'A', 'C', 'D'],
+        }
+        for number in (1900, 1901, 1902)
+    ],
+}
 
 
 def tsv(path, rows, header=None, mark=False):
@@ -72,13 +117,17 @@ def tsv(path, rows, header=None, mark=False):
     return path
 
 
-STORY_HEADER = ('InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,'
-                'RandomFifthSentenceQuiz2,AnswerRightEnding\n')
+STORY_HEADER = (
+    'InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,'
+    'RandomFifthSentenceQuiz2,AnswerRightEnding\n'
+)
 
 
 def story_cloze(path, stories=None):
-    rows = [','.join([f'id-{i}', *(f'"{cell}"' if ',' in cell else cell for cell in story)])
-            for i, story in enumerate(STORIES if stories is None else stories)]
+    rows = [
+        ','.join([f'id-{i}', *(f'"{cell}"' if ',' in cell else cell for cell in story)])
+        for i, story in enumerate(STORIES if stories is None else stories)
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(STORY_HEADER + '\n'.join(rows) + '\n', encoding='utf-8')
     return path
@@ -89,7 +138,9 @@ def race(root, split, passages=PASSAGES):
     for level, found in passages.items():
         (root / split / level).mkdir(parents=True)
         for passage in found:
-            (root / split / level / passage['id'].removeprefix(level)).write_text(json.dumps(passage))
+            (root / split / level / passage['id'].removeprefix(level)).write_text(
+                json.dumps(passage)
+            )
     return root
 
 
@@ -100,24 +151,40 @@ def definite_pronouns(path, blocks):
 
 
 # set, linguistics_term, field: two sets of one phenomenon, as s-selection is counted
-MINIMAL_PAIR_SETS = [('birds_1', 'argument_structure', 'syntax'), ('birds_2', 's-selection', 'syntax'),
-                     ('hills', 'binding', 'syntax/semantics'), ('rivers', 'quantifiers', 'semantics')]
+MINIMAL_PAIR_SETS = [
+    ('birds_1', 'argument_structure', 'syntax'),
+    ('birds_2', 's-selection', 'syntax'),
+    ('hills', 'binding', 'syntax/semantics'),
+    ('rivers', 'quantifiers', 'semantics'),
+]
 
 
 def blimp(directory, pairs=8):
-    """Write minimal pairs of made-up sentences; pair 3 of birds_1 is one sentence twice, and pair 2 of hills, too, but
-    for its capitals. Returns the directory."""
+    """Write minimal pairs of made-up sentences; pair 3 of birds_1 is one sentence twice, and pair 2
+    of hills, too, but for its capitals. Returns the directory."""
     directory.mkdir(parents=True)
     for name, term, field in MINIMAL_PAIR_SETS:
         lines = []
         for i in range(pairs):
             rng = random.Random(f'{name} {i}')
-            good, bad = sentence(rng), sentence(rng)
+            good = sentence(rng)
+            bad = sentence(rng)
             if (name, i) == ('birds_1', 3):
                 bad = good
             if (name, i) == ('hills', 2):
                 bad = good.upper()
-            lines.append(json.dumps({'sentence_good': good, 'sentence_bad': bad, 'field': field,
-                                     'linguistics_term': term, 'UID': name, 'pairID': str(i)}) + '\n')
+            lines.append(
+                json.dumps(
+                    {
+                        'sentence_good': good,
+                        'sentence_bad': bad,
+                        'field': field,
+                        'linguistics_term': term,
+                        'UID': name,
+                        'pairID': str(i),
+                    }
+                )
+                + '\n'
+            )
         (directory / f'{name}.jsonl').write_text(''.join(lines))
     return directory

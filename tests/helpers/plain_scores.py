@@ -1,4 +1,6 @@
-"""Log-probabilities by the numpy models, which read a text as a whole: no cache, no batch, no padding."""
+"""Log-probabilities by the numpy models, which read a text as a whole: no cache, no batch, no
+padding."""
+
 import numpy as np
 
 import reference
@@ -8,7 +10,11 @@ import reference_lstm
 def states(params, ids):
     """float64[n, D]: at each of the ids."""
     ids = np.array([ids])
-    return (reference.gpt(params, ids)[0] if 'attn' in params['blocks'] else reference_lstm.lstm(params, ids))[0]
+    return (
+        reference.gpt(params, ids)[0]
+        if 'attn' in params['blocks']
+        else reference_lstm.lstm(params, ids)
+    )[0]
 
 
 def logits(params, ids):
@@ -17,6 +23,8 @@ def logits(params, ids):
 
 
 def last(params, ids, n):
-    """(float64[n], the log P of each of the last n ids given those before it; whether each is the most probable)."""
-    found, wanted = logits(params, ids[:-1])[-n:], np.array(ids[-n:])
+    """(float64[n], the log P of each of the last n ids given those before it; whether each is the
+    most probable)."""
+    found = logits(params, ids[:-1])[-n:]
+    wanted = np.array(ids[-n:])
     return -reference.cross_entropy(found, wanted), bool((found.argmax(-1) == wanted).all())

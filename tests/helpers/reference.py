@@ -1,8 +1,9 @@
-"""What the tests compare with: GPT-1 in plain numpy float64, written from the paper and the released code,
-and the names of Hugging Face.
+"""What the tests compare with: GPT-1 in plain numpy float64, written from the paper and the
+released code, and the names of Hugging Face.
 
 Nothing here imports gpt1_jax. Parameters are the library's tree, as it is stored.
 """
+
 import numpy as np
 
 MASK = 0xFFFFFFFF
@@ -20,20 +21,24 @@ def keep(words, shape, rate, offsets=()):
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
     mask = np.zeros(shape, bool)
     for leading in np.ndindex(*shape[:-2]):
-        a, b = 0x243F6A88, 0x85A308D3  # the first digits of pi
+        # The first digits of pi
+        a = 0x243F6A88
+        b = 0x85A308D3
         for word in (*words, *(n + o for n, o in zip(leading, offsets))):
             word &= MASK
-            a, b = mix(a ^ word), mix(((b + 0x9E3779B9) & MASK) ^ ((word * 0x85EBCA6B) & MASK))
+            a = mix(a ^ word)
+            b = mix(((b + 0x9E3779B9) & MASK) ^ ((word * 0x85EBCA6B) & MASK))
         for i, j in np.ndindex(*shape[-2:]):
             x = a ^ (((i + offsets[-2]) << 16) + j + offsets[-1])
             x = (((x ^ (x >> 16)) * 0x7FEB352D) & MASK) ^ b
             x = ((x ^ (x >> 15)) * 0x846CA68B) & MASK
-            mask[leading][i, j] = (x ^ (x >> 16)) >= int(round(rate * 2 ** 32))
+            mask[leading][i, j] = (x ^ (x >> 16)) >= int(round(rate * 2**32))
     return mask
 
 
 def dropped(x, rate, key, layer, site, first=0):
-    """x / (1 - rate) where kept. key: (seed, step) or None. first: the global number of the first row."""
+    """x / (1 - rate) where kept. key: (seed, step) or None. first: the global number of the first
+    row."""
     if key is None:
         return x
     return np.where(keep((*key, layer, site), x.shape, rate, (first,)), x / (1 - rate), 0)
@@ -51,31 +56,38 @@ def layer_norm(x, leaf):
 
 
 def gelu(x):
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
 def table(params, rate=0.0, key=None):
-    """The one matrix of the released code: tokens, then specials, then positions, dropped as one."""
+    """The one matrix of the released code: tokens, then specials, then positions, dropped as
+    one."""
     embed = params['embed']
-    rows = np.concatenate([embed[n] for n in ('tokens', 'specials', 'positions') if n in embed]).astype(np.float64)
+    rows = np.concatenate(
+        [embed[n] for n in ('tokens', 'specials', 'positions') if n in embed]
+    ).astype(np.float64)
     return dropped(rows, rate, key, 0, 0)
 
 
 def gpt(params, tokens, embd=0.0, attn=0.0, resid=0.0, key=None, first=0, pre_norm=False):
-    """tokens [B, L] -> (hidden [B, L, D], the whole matrix). first: the global number of the batch's first row.
+    """tokens [B, L] -> (hidden [B, L, D], the whole matrix). first: the global number of the
+    batch's first row.
     pre_norm: LayerNorm before each sublayer, and ln_f after the last block."""
     we = table(params, embd, key)
     positions = len(we) - len(params['embed']['positions'])
     L = tokens.shape[1]
-    h = we[tokens] + we[positions:positions + L]
+    h = we[tokens] + we[positions : positions + L]
     N = len(params['blocks']['ln_1']['scale'])
     for n in range(N):
         p = slice_layer(params['blocks'], n)
         D, _, H, E = p['attn']['qkv']['kernel'].shape
         x = layer_norm(h, p['ln_1']) if pre_norm else h
-        qkv = x @ p['attn']['qkv']['kernel'].reshape(D, 3 * D) + p['attn']['qkv']['bias'].reshape(3 * D)
-        q, k, v = (qkv[..., i * D:(i + 1) * D] for i in range(3))
-        q, k, v = (np.stack([x[..., i * E:(i + 1) * E] for i in range(H)], 1) for x in (q, k, v))  # [B, H, L, E]
+        qkv = x @ p['attn']['qkv']['kernel'].reshape(D, 3 * D) + p['attn']['qkv']['bias'].reshape(
+            3 * D
+        )
+        q, k, v = (qkv[..., i * D : (i + 1) * D] for i in range(3))
+        # [B, H, L, E]
+        q, k, v = (np.stack([x[..., i * E : (i + 1) * E] for i in range(H)], 1) for x in (q, k, v))
         scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(E)
         scores = np.where(np.tril(np.ones((L, L))) == 1, scores, -1e9)
         a = dropped(softmax(scores), attn, key, n, 1, first) @ v
@@ -100,15 +112,25 @@ def slice_layer(tree, n):
 def cross_entropy(logits, targets):
     """-log softmax(logits)[target], elementwise over the leading dimensions."""
     logits = logits - logits.max(-1, keepdims=True)
-    return np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    return (
+        np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    )
 
 
 def hugging_face(tree):
-    """A GPT tree of ours (parameters or gradients) under OpenAIGPTLMHeadModel's names, as numpy arrays."""
+    """A GPT tree of ours (parameters or gradients) under OpenAIGPTLMHeadModel's names, as numpy
+    arrays."""
     D = tree['embed']['tokens'].shape[1]
-    kernels = {'attn.c_attn': ('attn', 'qkv', (D, -1)), 'attn.c_proj': ('attn', 'out', (-1, D)),
-               'mlp.c_fc': ('mlp', 'fc', (D, -1)), 'mlp.c_proj': ('mlp', 'proj', (-1, D))}
-    named = {'tokens_embed.weight': tree['embed']['tokens'], 'positions_embed.weight': tree['embed']['positions']}
+    kernels = {
+        'attn.c_attn': ('attn', 'qkv', (D, -1)),
+        'attn.c_proj': ('attn', 'out', (-1, D)),
+        'mlp.c_fc': ('mlp', 'fc', (D, -1)),
+        'mlp.c_proj': ('mlp', 'proj', (-1, D)),
+    }
+    named = {
+        'tokens_embed.weight': tree['embed']['tokens'],
+        'positions_embed.weight': tree['embed']['positions'],
+    }
     for n in range(len(tree['blocks']['ln_1']['scale'])):
         for theirs, (group, name, shape) in kernels.items():
             leaf = tree['blocks'][group][name]
@@ -116,12 +138,16 @@ def hugging_face(tree):
             named[f'h.{n}.{theirs}.bias'] = leaf['bias'][n].reshape(-1)
         for name in ('ln_1', 'ln_2'):
             leaf = tree['blocks'][name]
-            named |= {f'h.{n}.{name}.weight': leaf['scale'][n], f'h.{n}.{name}.bias': leaf['bias'][n]}
+            named |= {
+                f'h.{n}.{name}.weight': leaf['scale'][n],
+                f'h.{n}.{name}.bias': leaf['bias'][n],
+            }
     return {f'transformer.{name}': np.asarray(array) for name, array in named.items()}
 
 
 def random_like(shapes, seed, scale=0.3):
-    """A tree of float32 arrays of these shapes, gains near 1, all else N(0, scale^2): no leaf is left at zero."""
+    """A tree of float32 arrays of these shapes, gains near 1, all else N(0, scale^2): no leaf is
+    left at zero."""
     generator = np.random.default_rng(seed)
 
     def fill(tree, name=''):
@@ -129,4 +155,5 @@ def random_like(shapes, seed, scale=0.3):
             return {k: fill(v, k) for k, v in tree.items()}
         x = generator.normal(size=tree.shape) * scale + (name == 'scale')
         return x.astype(np.float32)
+
     return fill(shapes)

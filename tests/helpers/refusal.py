@@ -1,4 +1,5 @@
 """The one line by which a call is refused."""
+
 import pytest
 
 from gpt1_jax.errors import UserError, os_errors_in_one_line
@@ -13,11 +14,13 @@ def refusal(call, *arguments, **options) -> str:
 
 
 def refused_flips(path, read, step=1) -> int:
-    """Flips a bit of every step-th byte of a file in turn: what is read stays the same, or one line names the file. How
-    many are refused."""
-    data, expected, refused = path.read_bytes(), read(), 0
+    """Flips a bit of every step-th byte of a file in turn: what is read stays the same, or one line
+    names the file. How many are refused."""
+    data = path.read_bytes()
+    expected = read()
+    refused = 0
     for place in range(0, len(data), step):
-        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1:])
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
         try:
             assert read() == expected, place
         except UserError as error:

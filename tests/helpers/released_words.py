@@ -1,4 +1,6 @@
-"""The words that the released code's BPE gets of a text: those of all lines, with '\\n ' between two lines."""
+"""The words that the released code's BPE gets of a text: those of all lines, with '\\n ' between
+two lines."""
+
 from gpt1_jax.data import text
 
 

@@ -1,4 +1,6 @@
-"""A training program of four arrays, and checkpoints of it: enough to test what is written and read. Whole runs."""
+"""A training program of four arrays, and checkpoints of it: enough to test what is written and
+read. Whole runs."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,32 +13,49 @@ from tiny import place
 
 def make(width=8):
     def init(seed):
-        return {'mlp': {'fc': {'kernel': jax.random.normal(jax.random.key(seed), (2, 4, width)),
-                               'bias': jnp.zeros((2, width))}}}
+        return {
+            'mlp': {
+                'fc': {
+                    'kernel': jax.random.normal(jax.random.key(seed), (2, 4, width)),
+                    'bias': jnp.zeros((2, width)),
+                }
+            }
+        }
 
     def loss(params, batch, key, hyper):
         return jnp.mean(jnp.square(batch['x'] @ params['mlp']['fc']['kernel'][0] - 1)), {}
-    return loop.make_program(init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1)))
+
+    return loop.make_program(
+        init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1))
+    )
 
 
 def run(path, config, tokenizer, params, steps=1, first=1, by=1):
-    """A run's directory as training leaves it: that of `config` with these parameters as its last and best step, which
-    is the step's number; those from `first` on before it, `by` apart, hold other models, of other signs and sizes."""
+    """A run's directory as training leaves it: that of `config` with these parameters as its last
+    and best step, which is the step's number; those from `first` on before it, `by` apart, hold
+    other models, of other signs and sizes."""
     this = workdir.start(path, config, tokenizer)
     workdir.write_config(this)
     writer = checkpoint.Writer(this.checkpoints, keep_latest=steps)
     for step in range(first, steps + 1, by):
-        tree = jax.tree.map(lambda x: jnp.asarray(x if step == steps else x / (step - steps - 1)), params)
+        tree = jax.tree.map(
+            lambda x: jnp.asarray(x if step == steps else x / (step - steps - 1)), params
+        )
         zero = jnp.zeros([], jnp.int32)
-        writer.save(loop.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {},
-                    quality=step)
+        writer.save(
+            loop.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)),
+            {},
+            quality=step,
+        )
     writer.close()
     return this
 
 
 def advanced(program, state):
     """The state after one update."""
-    return program.step(state, place(program, {'x': np.ones((8, 4), np.float32)}), hyper(peak=0.1, warmup=1))[0]
+    return program.step(
+        state, place(program, {'x': np.ones((8, 4), np.float32)}), hyper(peak=0.1, warmup=1)
+    )[0]
 
 
 def leaves(tree):
@@ -46,14 +65,17 @@ def leaves(tree):
 def same(state, expected):
     """Whether a TrainState's arrays are, to the bit, those of `leaves`."""
     found = leaves((state.params, state.opt_state))
-    return len(found) == len(expected) and all(a.dtype == b.dtype and a.tobytes() == b.tobytes()
-                                               for a, b in zip(found, expected))
+    return len(found) == len(expected) and all(
+        a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(found, expected)
+    )
 
 
 def saved(directory, steps=3, **keep):
-    """Checkpoints of steps 1 to `steps`, step 2 the best; (program, {step: leaves of parameters and moments})."""
+    """Checkpoints of steps 1 to `steps`, step 2 the best; (program, {step: leaves of parameters and
+    moments})."""
     program = make()
-    state, writer = program.init(jnp.uint32(0)), checkpoint.Writer(directory, **keep)
+    state = program.init(jnp.uint32(0))
+    writer = checkpoint.Writer(directory, **keep)
     history = {}
     for step in range(1, steps + 1):
         state = advanced(program, state)

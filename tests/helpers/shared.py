@@ -1,5 +1,7 @@
-"""Official data sets and the published vocabulary, which the repository does not hold: where they are, and what to skip
-without them. The directory is $GPT1_JAX_SHARED, by default ../shared beside the clone."""
+"""Official data sets and the published vocabulary, which the repository does not hold: where they
+are, and what to skip without them. The directory is $GPT1_JAX_SHARED, by default ../shared beside
+the clone."""
+
 import os
 import pathlib
 
@@ -8,8 +10,8 @@ import pytest
 from tiny import ROOT
 
 SHARED = pathlib.Path(os.environ.get('GPT1_JAX_SHARED') or ROOT.parent / 'shared')
-DATA = SHARED / 'data'                 # CoLA, SST-2, ..., RACE.tar.gz
-VOCABULARY = SHARED / 'openai_vocab'   # the files of OpenAI's release, and golden_encodings.jsonl
+DATA = SHARED / 'data'  # CoLA, SST-2, ..., RACE.tar.gz
+VOCABULARY = SHARED / 'openai_vocab'  # the files of OpenAI's release, and golden_encodings.jsonl
 ENCODER = VOCABULARY / 'encoder_bpe_40000.json'
 MERGES = VOCABULARY / 'vocab_40000.bpe'
 

@@ -1,11 +1,14 @@
 """What two runs are compared by."""
+
 from gpt1_jax.runs import checkpoint, results
 
 
 def arrays(run, step):
     """The digests of all arrays of a step, by item and name."""
-    return {item: {name: a['digest'] for name, a in leaves.items()}
-            for item, leaves in checkpoint.read_meta(run.checkpoints, step)['arrays'].items()}
+    return {
+        item: {name: a['digest'] for name, a in leaves.items()}
+        for item, leaves in checkpoint.read_meta(run.checkpoints, step)['arrays'].items()
+    }
 
 
 def losses(run):
@@ -14,8 +17,10 @@ def losses(run):
 
 def rows(run):
     """Those of metrics.jsonl, without what depends on the machine's speed."""
-    return [{name: value for name, value in row.items() if name not in ('tokens_per_s', 'seconds_left')}
-            for row in results.read(run.metrics)]
+    return [
+        {name: value for name, value in row.items() if name not in ('tokens_per_s', 'seconds_left')}
+        for row in results.read(run.metrics)
+    ]
 
 
 def points_of(rows):

@@ -1,4 +1,6 @@
-"""Runs small enough for a test: a corpus of made-up sentences, a two-layer model, task files in official layouts."""
+"""Runs small enough for a test: a corpus of made-up sentences, a two-layer model, task files in
+official layouts."""
+
 import importlib.util
 import json
 import os
@@ -10,8 +12,12 @@ import sys
 from own_sets import CONFIGS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORDS = ('the cat sat on a mat while red dogs ran over green hills and old birds sang to every small child who had '
-         'lost nothing but very good positive negative bread near seven rivers under that bright moon again').split()
+WORDS = (
+    'the cat sat on a mat while red dogs ran over green hills and old birds sang to every '
+    'small child who had '
+    'lost nothing but very good positive negative bread near seven rivers under that bright '
+    'moon again'
+).split()
 
 
 def sentence(rng):
@@ -28,13 +34,16 @@ def corpus(directory, documents=16, sentences=40):
 
 
 def cola(directory):
-    """Write CoLA's train.tsv of 40 rows and dev.tsv of 13: label 1 where a sentence ends in a full stop."""
+    """Write CoLA's train.tsv of 40 rows and dev.tsv of 13: label 1 where a sentence ends in a full
+    stop."""
     directory.mkdir(parents=True)
     rng = random.Random(0)
     for split, n in {'train': 40, 'dev': 13}.items():
         labels = [i % 2 for i in range(n)]
         text = [sentence(rng) if label else sentence(rng)[:-1] + ' the the the' for label in labels]
-        (directory / f'{split}.tsv').write_text(''.join(f'gj04\t{label}\t\t{t}\n' for label, t in zip(labels, text)))
+        (directory / f'{split}.tsv').write_text(
+            ''.join(f'gj04\t{label}\t\t{t}\n' for label, t in zip(labels, text))
+        )
     return directory
 
 
@@ -42,32 +51,59 @@ def sst2(directory, n=10):
     """Write SST-2's dev.tsv."""
     directory.mkdir(parents=True)
     rng = random.Random(0)
-    (directory / 'dev.tsv').write_text('sentence\tlabel\n' + ''.join(f'{sentence(rng)}\t{i % 2}\n' for i in range(n)))
+    (directory / 'dev.tsv').write_text(
+        'sentence\tlabel\n' + ''.join(f'{sentence(rng)}\t{i % 2}\n' for i in range(n))
+    )
 
 
 def predictions(path, right, n=100):
-    """Write predictions of two labels, of which those in `right` (or the first so many) are right; gold alternates."""
+    """Write predictions of two labels, of which those in `right` (or the first so many) are right;
+    gold alternates."""
     right = range(right) if isinstance(right, int) else right
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [{'id': str(i), 'gold': i % 2, 'scores': [0.0, 1.0] if (i % 2) == (i in right) else [1.0, 0.0]}
-            for i in range(n)]
+    rows = [
+        {
+            'id': str(i),
+            'gold': i % 2,
+            'scores': [0.0, 1.0] if (i % 2) == (i in right) else [1.0, 0.0],
+        }
+        for i in range(n)
+    ]
     path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
     return str(path)
 
 
 def load_config(name, *arguments):
     """get_config of configs/NAME.py."""
-    spec = importlib.util.spec_from_file_location(f'configs_{name}', ROOT / 'configs' / f'{name}.py')
+    spec = importlib.util.spec_from_file_location(
+        f'configs_{name}', ROOT / 'configs' / f'{name}.py'
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.get_config(*arguments)
 
 
-# A pretraining of 30 steps; for the overrides of a config, 'a.b' names have their dots as double underscores.
-SMALL = dict(model__n_layer=2, model__n_embd=16, model__n_head=4, model__n_inner=32, model__n_ctx=16,
-             data__valid='0.2', data__processes=1, tokenizer__merges=60, batch__size=8, optimizer__peak_rate=1e-2,
-             optimizer__warmup_steps=3, train__steps=30, eval__every=10, eval__windows=16, eval__batch_size=8,
-             checkpoint__every=5, log_every=5)
+# A pretraining of 30 steps; for the overrides of a config, 'a.b' names have their dots as double
+# underscores.
+SMALL = dict(
+    model__n_layer=2,
+    model__n_embd=16,
+    model__n_head=4,
+    model__n_inner=32,
+    model__n_ctx=16,
+    data__valid='0.2',
+    data__processes=1,
+    tokenizer__merges=60,
+    batch__size=8,
+    optimizer__peak_rate=1e-2,
+    optimizer__warmup_steps=3,
+    train__steps=30,
+    eval__every=10,
+    eval__windows=16,
+    eval__batch_size=8,
+    checkpoint__every=5,
+    log_every=5,
+)
 
 
 def pretrain_config(corpus_dir, **overrides):
@@ -77,24 +113,40 @@ def pretrain_config(corpus_dir, **overrides):
 
 def small_flags(**overrides):
     """Those of a program for SMALL with overrides, but for fields that are None there."""
-    return [f'--config.{name.replace("__", ".")}={value}' for name, value in (SMALL | overrides).items()
-            if value is not None]
+    return [
+        f'--config.{name.replace("__", ".")}={value}'
+        for name, value in (SMALL | overrides).items()
+        if value is not None
+    ]
 
 
 def finetune_config(name, directory, **overrides):
-    """configs/finetune.py:NAME, or of NAME custom:SET configs/custom.py for own_sets.CONFIGS[SET], in small."""
+    """configs/finetune.py:NAME, or of NAME custom:SET configs/custom.py for own_sets.CONFIGS[SET],
+    in small."""
     kind, _, argument = name.rpartition(':')
     config = custom_config(argument) if kind else load_config('finetune', argument)
-    small = dict(data__dir=str(directory), batch__size=8, batch__eval_size=8, train__epochs=2, log_every=2,
-                 optimizer__peak_rate=1e-2)
+    small = dict(
+        data__dir=str(directory),
+        batch__size=8,
+        batch__eval_size=8,
+        train__epochs=2,
+        log_every=2,
+        optimizer__peak_rate=1e-2,
+    )
     return override(config, small | overrides)
 
 
 def custom_config(name):
     """configs/custom.py with the fields of own_sets.CONFIGS[NAME]."""
     config = load_config('custom')
-    fields = {field: tuple(map(tuple, value)) if field == 'segments' else
-              tuple(value) if isinstance(value, list) else value for field, value in CONFIGS[name].items()}
+    fields = {
+        field: tuple(map(tuple, value))
+        if field == 'segments'
+        else tuple(value)
+        if isinstance(value, list)
+        else value
+        for field, value in CONFIGS[name].items()
+    }
     config.custom.update(fields)
     return config
 
@@ -116,9 +168,17 @@ def override(config, values):
 
 
 def python(*words, check=None, cwd=ROOT, timeout=300, env=None, **how):
-    """Run Python with these words, from the clone unless another directory is given; check: the exit status."""
-    found = subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout,
-                           env=os.environ | (env or {}), **how)
+    """Run Python with these words, from the clone unless another directory is given; check: the
+    exit status."""
+    found = subprocess.run(
+        [sys.executable, *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=os.environ | (env or {}),
+        **how,
+    )
     if check is not None:
         assert found.returncode == check, found.stdout + found.stderr
     return found

@@ -1,4 +1,5 @@
 """A proxy in front of an object store that loses requests and replies, and answers 429 and 503."""
+
 import contextlib
 import http.client
 import http.server
@@ -10,10 +11,15 @@ FAULTS = ('lost reply', 'lost request', 429, 503)
 
 
 class Proxy:
-    """url: of the proxy. choose: (method, path, body) -> one of FAULTS or None. faults: how often each occurred."""
+    """url: of the proxy. choose: (method, path, body) -> one of FAULTS or None. faults: how often
+    each occurred."""
 
     def __init__(self, store):
-        self.store, self.choose, self.faults = urllib.parse.urlsplit(store).netloc, reliable, dict.fromkeys(FAULTS, 0)
+        self.store, self.choose, self.faults = (
+            urllib.parse.urlsplit(store).netloc,
+            reliable,
+            dict.fromkeys(FAULTS, 0),
+        )
         handler = type('Handler', (_Handler,), {'proxy': self})
         self.server = http.server.ThreadingHTTPServer(('localhost', 0), handler)
         self.url = f'http://localhost:{self.server.server_port}'
@@ -25,10 +31,15 @@ def reliable(*request):
 
 
 class InTurn:
-    """Every 25th request gets the next kind of fault, and every third upload by gcsfs loses its reply."""
+    """Every 25th request gets the next kind of fault, and every third upload by gcsfs loses its
+    reply."""
 
     def __init__(self):
-        self.requests, self.uploads, self.kinds = itertools.count(1), itertools.count(1), itertools.cycle(FAULTS)
+        self.requests, self.uploads, self.kinds = (
+            itertools.count(1),
+            itertools.count(1),
+            itertools.cycle(FAULTS),
+        )
 
     def __call__(self, method, path, body):
         if 'uploadType=multipart' in path or 'upload_id' in path:
@@ -76,7 +87,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header('Content-Length', str(len(content)))
         self.end_headers()
-        with contextlib.suppress(ConnectionError):  # the client, of several requests, may want only the first reply
+        # The client, of several requests, may want only the first reply
+        with contextlib.suppress(ConnectionError):
             self.wfile.write(content)
 
     def log_message(self, *arguments):

@@ -1,7 +1,9 @@
 """One of the processes of a test: pretrains a tiny model and notes every window that it takes.
 
-worker.py --text=DIR --workdir=DIR --overrides='{"train__steps": 4}' --coordinator=HOST:PORT --processes=N --process=I
+worker.py --text=DIR --workdir=DIR --overrides='{"train__steps": 4}' --coordinator=HOST:PORT
+--processes=N --process=I
 """
+
 import json
 import os
 import time
@@ -22,8 +24,12 @@ def define_flags():
 
 
 def main():
-    f, read, real = flags.FLAGS, {}, tokens.window_numbers
-    directory, process, overrides = storage.path(f.workdir), f.process or 0, json.loads(f.overrides or '{}')
+    f = flags.FLAGS
+    read = {}
+    real = tokens.window_numbers
+    directory = storage.path(f.workdir)
+    process = f.process or 0
+    overrides = json.loads(f.overrides or '{}')
     own = {name: overrides.pop(name) for name in list(overrides) if name.startswith('process_')}
     overrides |= own.get(f'process_{process}', {})
     dies = overrides.pop('dies_at', None)
@@ -37,6 +43,7 @@ def main():
         found = real(stream, step, seed, size, n_ctx, rows)
         read.update({f'{step}/{row}': number for row, number in zip(range(size)[rows], found)})
         return found
+
     tokens.window_numbers = window_numbers
     pretrain.run(pretrain_config(f.text, **overrides), directory)
     if not storage.remote(directory):

@@ -19,27 +19,55 @@ SMALL = MODELS['gpt']
 def test_a_seed_gives_the_initial_weights_that_it_has_always_given():
     config = GPTConfig(vocab_size=31, n_ctx=8, n_embd=8, n_layer=2, n_head=2, n_inner=16)
     params = GPT(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-    first = {name: float(leaf.ravel()[0]) for name, leaf in named_leaves(params).items()
-             if leaf.any() and leaf.ravel()[0] != 1}
-    assert first == pytest.approx({
-        'blocks/attn/out/kernel': 0.02086024172604084, 'blocks/attn/qkv/kernel': -0.01664740778505802,
-        'blocks/mlp/fc/kernel': -0.0032972795888781548, 'blocks/mlp/proj/kernel': 0.017729293555021286,
-        'embed/positions': 0.00830653216689825, 'embed/tokens': -0.012522655539214611}, rel=1e-6)
+    first = {
+        name: float(leaf.ravel()[0])
+        for name, leaf in named_leaves(params).items()
+        if leaf.any() and leaf.ravel()[0] != 1
+    }
+    assert first == pytest.approx(
+        {
+            'blocks/attn/out/kernel': 0.02086024172604084,
+            'blocks/attn/qkv/kernel': -0.01664740778505802,
+            'blocks/mlp/fc/kernel': -0.0032972795888781548,
+            'blocks/mlp/proj/kernel': 0.017729293555021286,
+            'embed/positions': 0.00830653216689825,
+            'embed/tokens': -0.012522655539214611,
+        },
+        rel=1e-6,
+    )
 
 
 def test_every_default_is_the_paper_s():
     assert dataclasses.asdict(GPTConfig()) == {
-        'vocab_size': 40478, 'n_special': 0, 'n_ctx': 512, 'n_embd': 768, 'n_layer': 12, 'n_head': 12, 'n_inner': 3072,
-        'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32', 'remat': False, 'unroll': 0,
-        'kernels': 'auto', 'precision': 'highest', 'ops': ()}
+        'vocab_size': 40478,
+        'n_special': 0,
+        'n_ctx': 512,
+        'n_embd': 768,
+        'n_layer': 12,
+        'n_head': 12,
+        'n_inner': 3072,
+        'embd_dropout': 0.1,
+        'attn_dropout': 0.1,
+        'resid_dropout': 0.1,
+        'dtype': 'float32',
+        'remat': False,
+        'unroll': 0,
+        'kernels': 'auto',
+        'precision': 'highest',
+        'ops': (),
+    }
 
 
 @pytest.mark.parametrize('n_special', [0, 3])
 def test_parameters_are_the_146_released_tensors_stacked_over_layers(n_special):
     tree = shapes(GPT(GPTConfig(n_special=n_special)))
-    assert sum(np.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) == 116_534_784 + n_special * 768
+    assert (
+        sum(np.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) == 116_534_784 + n_special * 768
+    )
     assert {name: leaf.shape for name, leaf in tree['embed'].items() if name != 'specials'} == {
-        'tokens': (40478, 768), 'positions': (512, 768)}
+        'tokens': (40478, 768),
+        'positions': (512, 768),
+    }
     assert all(leaf.shape[0] == 12 for leaf in jax.tree.leaves(tree['blocks']))
     assert 2 + 12 * len(jax.tree.leaves(tree['blocks'])) == 146
 
@@ -52,20 +80,40 @@ def test_positions_that_follow_a_kv_cache_are_added_as_without_one():
     np.testing.assert_array_equal(np.asarray(cached, np.float32), np.asarray(plain, np.float32))
 
 
-@pytest.mark.parametrize('values', [
-    {'n_layer': 0}, {'n_ctx': -4}, {'vocab_size': 2.5}, {'n_inner': '64'}, {'unroll': -1}, {'n_special': -1},
-    {'attn_dropout': 1.0}, {'embd_dropout': -0.1}, {'resid_dropout': float('nan')}, {'dtype': 'float16'}, {'n_head': 7},
-    {'remat': 'no'}, {'kernels': 'cudnn'}, {'precision': 'float32'}, {'n_embd': 1 << 17, 'n_head': 1}], ids=str)
+@pytest.mark.parametrize(
+    'values',
+    [
+        {'n_layer': 0},
+        {'n_ctx': -4},
+        {'vocab_size': 2.5},
+        {'n_inner': '64'},
+        {'unroll': -1},
+        {'n_special': -1},
+        {'attn_dropout': 1.0},
+        {'embd_dropout': -0.1},
+        {'resid_dropout': float('nan')},
+        {'dtype': 'float16'},
+        {'n_head': 7},
+        {'remat': 'no'},
+        {'kernels': 'cudnn'},
+        {'precision': 'float32'},
+        {'n_embd': 1 << 17, 'n_head': 1},
+    ],
+    ids=str,
+)
 def test_a_bad_configuration_names_the_field(values):
     with pytest.raises(UserError, match=rf'model\.{next(iter(values))}\b'):
         GPTConfig(**values)
 
 
 def test_initial_weights_are_normal_with_deviation_002_and_biases_zero_and_gains_one():
-    config = GPTConfig(vocab_size=3000, n_special=3, n_ctx=64, n_embd=64, n_layer=4, n_head=4, n_inner=256)
+    config = GPTConfig(
+        vocab_size=3000, n_special=3, n_ctx=64, n_embd=64, n_layer=4, n_head=4, n_inner=256
+    )
     tree = jax.jit(GPT(config).init)(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        name, leaf = path[-1].key, np.asarray(leaf)
+        name = path[-1].key
+        leaf = np.asarray(leaf)
         if name == 'bias':
             assert not leaf.any(), path
         elif name == 'scale':
@@ -78,9 +126,12 @@ def test_initial_weights_are_normal_with_deviation_002_and_biases_zero_and_gains
 
 
 def test_default_epsilon_of_layer_norm_is_1e_5():
-    """With small weights the variance is of epsilon's order: 1e-6 or a corrected variance would be seen."""
+    """With small weights the variance is of epsilon's order: 1e-6 or a corrected variance would be
+    seen."""
     small = jax.tree.map(lambda x: x * np.float32(0.01), weights(SMALL, seed=2))
-    small['blocks']['ln_1']['scale'] = small['blocks']['ln_2']['scale'] = np.ones((3, 16), np.float32)
+    small['blocks']['ln_1']['scale'] = small['blocks']['ln_2']['scale'] = np.ones(
+        (3, 16), np.float32
+    )
     np.testing.assert_allclose(states(SMALL, small), reference.gpt(small, TOKENS)[0], atol=2e-5)
 
 
@@ -91,19 +142,25 @@ def test_the_step_s_one_dropped_matrix_serves_tokens_positions_and_the_output_la
     whole = np.concatenate([embed[name] for name in ('tokens', 'specials', 'positions')])
     mask = reference.keep((5, 700, 0, 0), whole.shape, 0.5)
     rows = np.where(mask, whole * 2, 0)
-    np.testing.assert_array_equal(np.concatenate(table), rows)                       # what the output layer multiplies
-    np.testing.assert_array_equal(x, rows[TOKENS] + rows[26:26 + 7][None])           # what was looked up, and where
+    # What the output layer multiplies
+    np.testing.assert_array_equal(np.concatenate(table), rows)
+    # What was looked up, and where
+    np.testing.assert_array_equal(x, rows[TOKENS] + rows[26 : 26 + 7][None])
     # Token 3 stands twice in the second row: the very same row of the matrix both times.
-    twice = np.asarray(x)[1, 1:3] - rows[26 + 1:26 + 3]
+    twice = np.asarray(x)[1, 1:3] - rows[26 + 1 : 26 + 3]
     np.testing.assert_allclose(twice[0], twice[1], atol=1e-6)
     assert 0.3 < mask.mean() < 0.7
 
 
 @pytest.mark.full
-@pytest.mark.parametrize('sizes, scale', [
-    (dict(vocab_size=97, n_ctx=32, n_embd=48, n_layer=3, n_head=4, n_inner=192), 0.1),
-    (dict(n_layer=2), 0.02),  # the paper's width, vocabulary, context and initial deviation
-], ids=['small', 'full width'])
+@pytest.mark.parametrize(
+    'sizes, scale',
+    [
+        (dict(vocab_size=97, n_ctx=32, n_embd=48, n_layer=3, n_head=4, n_inner=192), 0.1),
+        (dict(n_layer=2), 0.02),  # the paper's width, vocabulary, context and initial deviation
+    ],
+    ids=['small', 'full width'],
+)
 def test_logits_and_gradients_equal_those_of_hugging_face(sizes, scale):
     torch = pytest.importorskip('torch')
     transformers = pytest.importorskip('transformers')
@@ -114,22 +171,34 @@ def test_logits_and_gradients_equal_those_of_hugging_face(sizes, scale):
     ids[:, 1] = config.vocab_size - 1
     params = reference.random_like(shapes(GPT(config)), seed=4, scale=scale)
 
-    model = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(
-        vocab_size=config.vocab_size, n_positions=config.n_ctx, n_embd=config.n_embd, n_layer=config.n_layer,
-        n_head=config.n_head, attn_implementation='eager')).eval()
+    model = transformers.OpenAIGPTLMHeadModel(
+        transformers.OpenAIGPTConfig(
+            vocab_size=config.vocab_size,
+            n_positions=config.n_ctx,
+            n_embd=config.n_embd,
+            n_layer=config.n_layer,
+            n_head=config.n_head,
+            attn_implementation='eager',
+        )
+    ).eval()
     assert model.config.layer_norm_epsilon == 1e-5 and model.config.afn == 'gelu'
-    state = {name: torch.from_numpy(array.copy()) for name, array in reference.hugging_face(params).items()}
+    state = {
+        name: torch.from_numpy(array.copy())
+        for name, array in reference.hugging_face(params).items()
+    }
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert set(missing) <= {'lm_head.weight'} and not unexpected  # the head is tied
     theirs = model(input_ids=torch.from_numpy(ids[:, :-1]).long()).logits
-    loss = torch.nn.functional.cross_entropy(theirs.reshape(-1, config.vocab_size),
-                                             torch.from_numpy(ids[:, 1:]).long().reshape(-1))
+    loss = torch.nn.functional.cross_entropy(
+        theirs.reshape(-1, config.vocab_size), torch.from_numpy(ids[:, 1:]).long().reshape(-1)
+    )
     loss.backward()
 
     def our_loss(params):
         hidden, table = GPT(config).apply({'params': params}, ids[:, :-1])
         logits = jnp.einsum('bld,vd->blv', hidden, table.tokens)
         return jnp.mean(losses.pretraining_loss(hidden, table, ids[:, 1:])), logits
+
     (value, logits), gradients = jax.jit(jax.value_and_grad(our_loss, has_aux=True))(params)
 
     deviation = np.abs(np.asarray(logits) - theirs.detach().numpy()).max()
@@ -137,7 +206,9 @@ def test_logits_and_gradients_equal_those_of_hugging_face(sizes, scale):
     expected = {name: p.grad.numpy() for name, p in model.named_parameters()}
     ours = reference.hugging_face(gradients)
     assert ours.keys() == expected.keys()
-    relative = {name: np.linalg.norm(ours[name] - g) / np.linalg.norm(g) for name, g in expected.items()}
+    relative = {
+        name: np.linalg.norm(ours[name] - g) / np.linalg.norm(g) for name, g in expected.items()
+    }
     print(f'logits differ by {deviation:.2e}, gradients by {max(relative.values()):.2e}')
     assert np.abs(theirs.detach().numpy()).max() > 1
     assert deviation < 1e-5

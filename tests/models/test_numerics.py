@@ -1,4 +1,6 @@
-"""How exactly a step computes, and how much of it is kept: read from its lowered and compiled text."""
+"""How exactly a step computes, and how much of it is kept: read from its lowered and compiled
+text."""
+
 import functools
 import importlib.util
 import re
@@ -21,15 +23,24 @@ from tiny import load_config, override
 
 pytestmark = pytest.mark.full
 
-for_h200 = pytest.mark.skipif(not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))),
-                              reason='no CUDA plugin')
+for_h200 = pytest.mark.skipif(
+    not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))),
+    reason='no CUDA plugin',
+)
 V = 97
 ONE_DEVICE = sharding.make_mesh(devices=jax.devices()[:1])
 
 
 def config_of(**fields):
-    small = dict(model__n_layer=2, model__n_embd=32, model__n_head=4, model__n_inner=48, model__n_units=24,
-                 model__n_ctx=16, batch__size=8)
+    small = dict(
+        model__n_layer=2,
+        model__n_embd=32,
+        model__n_head=4,
+        model__n_inner=48,
+        model__n_units=24,
+        model__n_ctx=16,
+        batch__size=8,
+    )
     return override(load_config('pretrain'), small | fields)
 
 
@@ -38,7 +49,9 @@ def lowered(**fields):
     """The text of a pretraining step before the compiler has changed it."""
     config = config_of(**fields)
     program = pretrain.make_program(config, check.backbone_of(config, V), ONE_DEVICE)
-    tokens = jax.ShapeDtypeStruct((8, 17), jnp.int32, sharding=sharding.batch_sharding(program.mesh))
+    tokens = jax.ShapeDtypeStruct(
+        (8, 17), jnp.int32, sharding=sharding.batch_sharding(program.mesh)
+    )
     hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
     return program.step.trace(program.state, {'tokens': tokens}, hyper).lower().as_text()
 
@@ -46,7 +59,10 @@ def lowered(**fields):
 # Sums of gradients in bfloat16
 
 each_step = pytest.mark.parametrize(
-    'fields', [{}, {'batch__loss_chunks': 4}, {'model__kind': 'lstm'}, {'model__remat': True}], ids=str)
+    'fields',
+    [{}, {'batch__loss_chunks': 4}, {'model__kind': 'lstm'}, {'model__remat': True}],
+    ids=str,
+)
 
 
 @each_step
@@ -74,26 +90,42 @@ def test_the_gradient_of_a_bias_that_many_positions_share_is_their_sum_rounded_o
 
 @for_h200
 def test_for_an_h200_no_gradient_is_added_up_in_bfloat16():
-    config = config_of(model__dtype='bfloat16', model__n_embd=128, model__n_inner=512, model__n_ctx=128)
+    config = config_of(
+        model__dtype='bfloat16', model__n_embd=128, model__n_inner=512, model__n_ctx=128
+    )
     mesh = check.mesh_of(config, 'h200:1')
     text = check.compile_step(config, check.backbone_of(config, V), mesh).text
     computations, _ = hlo_text.parse(text)
     everything = [one for several in computations.values() for one in several]
     assert {'reduce', 'scatter'} <= {one.opcode for one in everything}
-    assert not [one.shape for one in everything if one.opcode in ('reduce', 'scatter') and 'bf16' in one.shape]
+    assert not [
+        one.shape
+        for one in everything
+        if one.opcode in ('reduce', 'scatter') and 'bf16' in one.shape
+    ]
 
 
 @for_h200
-@pytest.mark.parametrize('flags, triton', [('', False), ('--xla_gpu_enable_triton_gemm=true', True)], ids=str)
-def test_for_an_h200_products_are_cublaslt_s_unless_xla_flags_say_otherwise(monkeypatch, flags, triton):
-    monkeypatch.setenv('XLA_FLAGS', flags)  # XLA itself read them when it was loaded: Triton is its default
-    config = config_of(model__dtype='bfloat16', model__n_embd=128, model__n_inner=512, model__n_ctx=128)
-    text = check.compile_step(config, check.backbone_of(config, V), check.mesh_of(config, 'h200:1')).text
+@pytest.mark.parametrize(
+    'flags, triton', [('', False), ('--xla_gpu_enable_triton_gemm=true', True)], ids=str
+)
+def test_for_an_h200_products_are_cublaslt_s_unless_xla_flags_say_otherwise(
+    monkeypatch, flags, triton
+):
+    # XLA itself read them when it was loaded: Triton is its default
+    monkeypatch.setenv('XLA_FLAGS', flags)
+    config = config_of(
+        model__dtype='bfloat16', model__n_embd=128, model__n_inner=512, model__n_ctx=128
+    )
+    text = check.compile_step(
+        config, check.backbone_of(config, V), check.mesh_of(config, 'h200:1')
+    ).text
     assert ('__triton_gemm' in text or '__triton_nested_gemm_fusion' in text) == triton
     assert ('"epilogue":"BIAS"' in text) == (not triton)
 
 
 # Precision of float32 products
+
 
 def precisions(text):
     """{what each product of a lowered text asks for, 'DEFAULT' where it asks for nothing}."""
@@ -111,9 +143,12 @@ def test_every_product_of_a_float32_step_forward_and_backward_is_float32(fields)
 @pytest.mark.parametrize('kind', ['gpt', 'lstm'])
 @pytest.mark.parametrize('precision, expected', [('highest', 'HIGHEST'), ('default', 'DEFAULT')])
 def test_scoring_has_the_precision_of_the_model(kind, precision, expected):
-    model = backbone(config_of(model__kind=kind, model__precision=precision).model.to_dict() | {'vocab_size': V})
+    model = backbone(
+        config_of(model__kind=kind, model__precision=precision).model.to_dict() | {'vocab_size': V}
+    )
     ids, known, several, first = (
-        jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, 16), (2,), (2, 2, 8), (2, 2)))
+        jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, 16), (2,), (2, 2, 8), (2, 2))
+    )
     scoring = log_probs.of_groups(model, ONE_DEVICE)
     text = scoring.trace(shapes(model), ids, known, several, first, several).lower().as_text()
     assert precisions(text) == {expected}
@@ -121,9 +156,12 @@ def test_scoring_has_the_precision_of_the_model(kind, precision, expected):
 
 # The loss
 
+
 def test_float32_logits_of_bfloat16_states_give_the_scorers_log_probabilities():
     rng = np.random.default_rng(0)
-    hidden, rows = (jnp.asarray(rng.normal(size=size), jnp.bfloat16) for size in ((2, 12, 64), (50, 64)))
+    hidden, rows = (
+        jnp.asarray(rng.normal(size=size), jnp.bfloat16) for size in ((2, 12, 64), (50, 64))
+    )
     targets = jnp.asarray(rng.integers(0, 50, (2, 12)))
     logits = np.einsum('bld,rd->blr', *(np.asarray(x, np.float64) for x in (hidden, rows)))
     own = np.take_along_axis(logits, np.asarray(targets)[..., None], -1)[..., 0]
@@ -131,17 +169,31 @@ def test_float32_logits_of_bfloat16_states_give_the_scorers_log_probabilities():
     for chunks in (1, 4):
         found = token_losses(hidden, rows, targets, chunks, jnp.float32)
         np.testing.assert_allclose(found, expected, atol=2e-5)
-    assert np.abs(token_losses(hidden, rows, targets) - expected).max() > 1e-3  # as training rounds them
+    # As training rounds them
+    assert np.abs(token_losses(hidden, rows, targets) - expected).max() > 1e-3
 
 
 # Memory
 
-@pytest.mark.parametrize('devices', [lambda: jax.devices()[:1], pytest.param(
-    lambda: chips.devices('h200:1'), marks=for_h200)], ids=['CPU', 'H200'])
+
+@pytest.mark.parametrize(
+    'devices',
+    [lambda: jax.devices()[:1], pytest.param(lambda: chips.devices('h200:1'), marks=for_h200)],
+    ids=['CPU', 'H200'],
+)
 def test_rematerialised_blocks_take_a_fraction_of_the_memory_though_layers_stand_in_a_row(devices):
     def temporaries(remat):
-        config = config_of(model__n_layer=6, model__n_embd=256, model__n_inner=1024, model__n_ctx=256, model__unroll=6,
-                           model__dtype='bfloat16', model__remat=remat, batch__size=32)
+        config = config_of(
+            model__n_layer=6,
+            model__n_embd=256,
+            model__n_inner=1024,
+            model__n_ctx=256,
+            model__unroll=6,
+            model__dtype='bfloat16',
+            model__remat=remat,
+            batch__size=32,
+        )
         mesh = sharding.make_mesh(devices=devices())
         return check.compile_step(config, check.backbone_of(config, V), mesh).memory['temporaries']
+
     assert temporaries(True) * 2.5 < temporaries(False)

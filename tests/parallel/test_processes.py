@@ -1,4 +1,6 @@
-"""Several real processes on this machine, each with several devices: the same run as one process's."""
+"""Several real processes on this machine, each with several devices: the same run as one
+process's."""
+
 import os
 import re
 import signal
@@ -25,15 +27,22 @@ pytestmark = pytest.mark.full
 
 def losses(directory):
     rows = results.read(directory / 'metrics.jsonl')
-    return {(row['step'], name): row[name] for row in rows for name in ('loss', 'valid_loss') if name in row}
+    return {
+        (row['step'], name): row[name]
+        for row in rows
+        for name in ('loss', 'valid_loss')
+        if name in row
+    }
 
 
 @pytest.fixture(scope='module')
 def text(tmp_path_factory):
     """Text with its shards beside it, as several processes want them."""
     root = tmp_path_factory.mktemp('distributed')
-    pretrain.run(pretrain_config(corpus(root / 'text'), data__tokens=str(root / 'tokens'), train__steps=1),
-                 root / 'prepare')
+    pretrain.run(
+        pretrain_config(corpus(root / 'text'), data__tokens=str(root / 'tokens'), train__steps=1),
+        root / 'prepare',
+    )
     return root / 'text'
 
 
@@ -44,13 +53,20 @@ def alone(text):
     return text.parent / 'alone'
 
 
-@pytest.mark.parametrize('processes, devices, mesh', [
-    (2, 2, {}), (4, 1, {'mesh__fsdp': 4, 'data__resident': 'yes'}),
-    pytest.param(2, 2, {'mesh__fsdp': 2, 'mesh__tensor': 2}, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(
+    'processes, devices, mesh',
+    [
+        (2, 2, {}),
+        (4, 1, {'mesh__fsdp': 4, 'data__resident': 'yes'}),
+        pytest.param(2, 2, {'mesh__fsdp': 2, 'mesh__tensor': 2}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices, mesh):
     status, out = ended(start(processes, devices, tmp_path / 'run', text, **mesh))
     assert status == 0, out
-    expected, found = losses(alone), losses(tmp_path / 'run')
+    expected = losses(alone)
+    found = losses(tmp_path / 'run')
     assert found.keys() == expected.keys() and len(found) == STEPS + 2
     np.testing.assert_allclose([found[k] for k in expected], list(expected.values()), rtol=2e-5)
     stream = tokens.open_split(text.parent / 'tokens', 'train')
@@ -78,8 +94,18 @@ def test_a_signal_to_one_stops_all_at_the_same_step(text, tmp_path):
 def test_a_process_that_dies_ends_the_others_with_a_line_that_names_it(text, tmp_path, dead):
     """Here after a heartbeat of ten seconds; a minute by default."""
     began = time.monotonic()
-    status, out = ended(start(3, 1, tmp_path / 'run', text, batch__size=6, eval__batch_size=6,
-                              heartbeat=10, **{f'process_{dead}': {'dies_at': 12}}))
+    status, out = ended(
+        start(
+            3,
+            1,
+            tmp_path / 'run',
+            text,
+            batch__size=6,
+            eval__batch_size=6,
+            heartbeat=10,
+            **{f'process_{dead}': {'dies_at': 12}},
+        )
+    )
     assert status == 9 and time.monotonic() - began < 300  # starting and compiling too
     named = 'the leader task' if dead == 0 else 'stopped sending heartbeats):\n1\n'
     assert named in out and f'processes: 0 on {socket.gethostname()}, 1 on ' in out, out
@@ -90,8 +116,10 @@ def test_a_process_that_dies_ends_the_others_with_a_line_that_names_it(text, tmp
 def test_a_process_whose_peers_never_come_ends_with_a_line(process):
     """Process 0 waits for the others; these wait for its address."""
     address = f'localhost:{local.free_port()}'
-    code = (f'from gpt1_jax.parallel import processes; processes.WAIT_S = 3; '
-            f'processes.start({address!r}, 2, {process})')
+    code = (
+        f'from gpt1_jax.parallel import processes; processes.WAIT_S = 3; '
+        f'processes.start({address!r}, 2, {process})'
+    )
     done = python('-X', 'faulthandler', '-c', code, timeout=100, check=1)
     first, last = done.stderr.splitlines()
     assert done.stdout == '' and first == f'waiting for 2 processes at {address} ...'
@@ -99,8 +127,16 @@ def test_a_process_whose_peers_never_come_ends_with_a_line(process):
 
 
 def test_a_signal_while_waiting_for_the_others_ends_a_process_with_the_status_that_asks_for_a_restart():
-    command = [sys.executable, '-m', 'gpt1_jax', 'pretrain', '--workdir=none', '--processes=2', '--process=0',
-               f'--coordinator=localhost:{local.free_port()}']
+    command = [
+        sys.executable,
+        '-m',
+        'gpt1_jax',
+        'pretrain',
+        '--workdir=none',
+        '--processes=2',
+        '--process=0',
+        f'--coordinator=localhost:{local.free_port()}',
+    ]
     waiting = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert waiting.stderr.readline().startswith('waiting for 2 processes')
     time.sleep(2)
@@ -109,7 +145,9 @@ def test_a_signal_while_waiting_for_the_others_ends_a_process_with_the_status_th
 
 
 def test_processes_that_disagree_say_what_differs(text, tmp_path):
-    status, out = ended(start(2, 1, tmp_path / 'run', text, process_1={'optimizer__peak_rate': 2e-2}))
+    status, out = ended(
+        start(2, 1, tmp_path / 'run', text, process_1={'optimizer__peak_rate': 2e-2})
+    )
     line = 'error: config.optimizer.peak_rate: not the same in process 1 of 2 as in process 0'
     assert status == 1 and out.count(line) == 2, out
     assert not (tmp_path / 'run' / 'checkpoints').exists()
@@ -117,9 +155,11 @@ def test_processes_that_disagree_say_what_differs(text, tmp_path):
 
 # Where nothing is started: what tells that there are others
 
+
 @pytest.fixture
 def environment(monkeypatch):
-    """Sets environment variables, and whether this is a TPU VM; gives the calls of jax.distributed.initialize."""
+    """Sets environment variables, and whether this is a TPU VM; gives the calls of
+    jax.distributed.initialize."""
     called = []
     for name in (*processes_lib.VARIABLES, *processes_lib.LAUNCHERS, 'JOB_COMPLETION_INDEX'):
         monkeypatch.delenv(name, raising=False)
@@ -131,44 +171,94 @@ def environment(monkeypatch):
             monkeypatch.setenv(name, value)
         processes_lib.start(**given)
         return called
+
     return set_to
 
 
 ALL = {'JAX_COORDINATOR_ADDRESS': 'a:1', 'JAX_NUM_PROCESSES': '4', 'JAX_PROCESS_ID': '3'}
-JOB = ALL | {'JOB_COMPLETION_INDEX': '3'}  # as Kubeflow's Trainer sets them: an indexed Job's number says nothing new
+# As Kubeflow's Trainer sets them: an indexed Job's number says nothing new
+JOB = ALL | {'JOB_COMPLETION_INDEX': '3'}
 ASKED = [(None, None, None)]  # JAX, who the others are
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize('variables, given, calls', [
-    ({'SLURM_STEP_NUM_TASKS': '8'}, {}, ASKED), ({'TPU_WORKER_HOSTNAMES': 'a,b'}, {}, ASKED),
-    ({'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {}, ASKED), ({'tpu_vm': True}, {}, ASKED),
-    ({'WORLD_SIZE': '2', 'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
-    # JAX's own variables are the flags' defaults
-    (JOB, {}, [('a:1', 4, 3)]), (JOB, {'process': 2}, [('a:1', 4, 2)]), (JOB, {'processes': 1}, []),
-    # one alone
-    ({'WORLD_SIZE': '1', 'PMI_SIZE': '1', 'LWS_GROUP_SIZE': '1'}, {}, []),
-    ({'WORLD_SIZE': 'many', 'PMI_SIZE': ''}, {}, []),
-    ({'TPU_WORKER_HOSTNAMES': 'localhost', 'JAX_NUM_PROCESSES': '', 'JOB_COMPLETION_INDEX': '0'}, {}, [])], ids=str)
-def test_the_environment_and_the_flags_say_whether_there_are_others_and_who(environment, variables, given, calls):
+@pytest.mark.parametrize(
+    'variables, given, calls',
+    [
+        ({'SLURM_STEP_NUM_TASKS': '8'}, {}, ASKED),
+        ({'TPU_WORKER_HOSTNAMES': 'a,b'}, {}, ASKED),
+        ({'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {}, ASKED),
+        ({'tpu_vm': True}, {}, ASKED),
+        ({'WORLD_SIZE': '2', 'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
+        # JAX's own variables are the flags' defaults
+        (JOB, {}, [('a:1', 4, 3)]),
+        (JOB, {'process': 2}, [('a:1', 4, 2)]),
+        (JOB, {'processes': 1}, []),
+        # one alone
+        ({'WORLD_SIZE': '1', 'PMI_SIZE': '1', 'LWS_GROUP_SIZE': '1'}, {}, []),
+        ({'WORLD_SIZE': 'many', 'PMI_SIZE': ''}, {}, []),
+        (
+            {
+                'TPU_WORKER_HOSTNAMES': 'localhost',
+                'JAX_NUM_PROCESSES': '',
+                'JOB_COMPLETION_INDEX': '0',
+            },
+            {},
+            [],
+        ),
+    ],
+    ids=str,
+)
+def test_the_environment_and_the_flags_say_whether_there_are_others_and_who(
+    environment, variables, given, calls
+):
     assert environment(**variables, given=given) == calls
 
 
-@pytest.mark.parametrize('variables, message', [
-    ({'JAX_PROCESS_ID': None}, r'--process \(JAX_PROCESS_ID\) is None, must be a whole number'),
-    ({'JAX_NUM_PROCESSES': None, 'JAX_PROCESS_ID': None}, r'\(JAX_NUM_PROCESSES\) is .*\(JAX_PROCESS_ID\) is None'),
-    ({'JAX_NUM_PROCESSES': 'four'}, r"\(JAX_NUM_PROCESSES\) is 'four', must be a whole number"),
-    ({'JAX_PROCESS_ID': '4'}, r'--process \(JAX_PROCESS_ID\) is 4, must be a whole number from 0 to 3'),
-    ({'JAX_NUM_PROCESSES': None}, r'^--processes \(JAX_NUM_PROCESSES\) is None, must be a whole number[^;]*$'),
-    ({'JAX_COORDINATOR_ADDRESS': 'a'}, r"--coordinator \(JAX_COORDINATOR_ADDRESS\) is 'a', must be HOST:PORT")])
+@pytest.mark.parametrize(
+    'variables, message',
+    [
+        ({'JAX_PROCESS_ID': None}, r'--process \(JAX_PROCESS_ID\) is None, must be a whole number'),
+        (
+            {'JAX_NUM_PROCESSES': None, 'JAX_PROCESS_ID': None},
+            r'\(JAX_NUM_PROCESSES\) is '
+            r'.*\(JAX_PROCESS_ID\) is None',
+        ),
+        ({'JAX_NUM_PROCESSES': 'four'}, r"\(JAX_NUM_PROCESSES\) is 'four', must be a whole number"),
+        (
+            {'JAX_PROCESS_ID': '4'},
+            r'--process \(JAX_PROCESS_ID\) is 4, must be a whole number from 0 '
+            r'to 3',
+        ),
+        (
+            {'JAX_NUM_PROCESSES': None},
+            r'^--processes \(JAX_NUM_PROCESSES\) is None, must be a whole '
+            r'number[^;]*$',
+        ),
+        (
+            {'JAX_COORDINATOR_ADDRESS': 'a'},
+            r"--coordinator \(JAX_COORDINATOR_ADDRESS\) is 'a', must "
+            r'be HOST:PORT',
+        ),
+    ],
+)
 def test_variables_that_do_not_fit_are_named(environment, variables, message):
     with pytest.raises(UserError, match=message):
-        environment(**{name: value for name, value in (ALL | variables).items() if value is not None})
+        environment(
+            **{name: value for name, value in (ALL | variables).items() if value is not None}
+        )
 
 
-@pytest.mark.parametrize('variable, value', [('JOB_COMPLETION_INDEX', '0'), ('WORLD_SIZE', '2'), ('PMI_SIZE', '8')])
-def test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to_be_alone(environment, variable, value):
-    with pytest.raises(UserError, match=f'^{variable}={value} in the environment: this seems .* JAX_COORDINATOR_ADD'):
+@pytest.mark.parametrize(
+    'variable, value', [('JOB_COMPLETION_INDEX', '0'), ('WORLD_SIZE', '2'), ('PMI_SIZE', '8')]
+)
+def test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to_be_alone(
+    environment, variable, value
+):
+    with pytest.raises(
+        UserError,
+        match=f'^{variable}={value} in the environment: this seems .* JAX_COORDINATOR_ADD',
+    ):
         environment(**{variable: value})
     assert environment(**{variable: value}, given=dict(processes=1)) == []
     assert environment(**{variable: value}, JAX_NUM_PROCESSES='1') == []

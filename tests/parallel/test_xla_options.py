@@ -1,4 +1,5 @@
 """The options of XLA by platform, and what XLA_FLAGS takes from them."""
+
 import types
 
 import jax
@@ -11,11 +12,19 @@ from gpt1_jax.parallel import xla_options
 from gpt1_jax.runs import provenance
 
 
-@pytest.mark.parametrize('platform, flags, expected', [
-    ('gpu', '', '--xla_gpu_enable_triton_gemm=false --xla_gpu_ftz=true'),
-    ('gpu', '--xla_gpu_ftz_other=1 --xla_gpu_ftz=false', '--xla_gpu_enable_triton_gemm=false'),
-    ('gpu', '--xla_gpu_enable_triton_gemm --xla_gpu_ftz', ''), ('cpu', '', ''), ('tpu', '', '')])
-def test_only_a_gpu_has_options_and_a_flag_of_the_user_s_goes_before(monkeypatch, platform, flags, expected):
+@pytest.mark.parametrize(
+    'platform, flags, expected',
+    [
+        ('gpu', '', '--xla_gpu_enable_triton_gemm=false --xla_gpu_ftz=true'),
+        ('gpu', '--xla_gpu_ftz_other=1 --xla_gpu_ftz=false', '--xla_gpu_enable_triton_gemm=false'),
+        ('gpu', '--xla_gpu_enable_triton_gemm --xla_gpu_ftz', ''),
+        ('cpu', '', ''),
+        ('tpu', '', ''),
+    ],
+)
+def test_only_a_gpu_has_options_and_a_flag_of_the_user_s_goes_before(
+    monkeypatch, platform, flags, expected
+):
     monkeypatch.setenv('XLA_FLAGS', flags)
     assert xla_options.text(platform) == expected
 
@@ -25,14 +34,20 @@ def test_a_run_records_them_and_says_what_differs(monkeypatch):
     before = provenance.environment(tree)
     assert before['xla_options'] == ''
     monkeypatch.setattr(xla_options, 'of', lambda platform: {'xla_gpu_ftz': platform == 'cpu'})
-    assert provenance.departures(before, provenance.environment(tree)) == ['xla_options  -> --xla_gpu_ftz=true']
+    assert provenance.departures(before, provenance.environment(tree)) == [
+        'xla_options  -> --xla_gpu_ftz=true'
+    ]
 
 
 def test_a_kernel_that_passed_is_checked_again_with_other_options(monkeypatch, tmp_path):
     monkeypatch.setenv(storage.CACHE, str(tmp_path))
     monkeypatch.setenv('XLA_FLAGS', '')
-    device = types.SimpleNamespace(platform='gpu', device_kind='NVIDIA X', compute_capability='9.0',
-                                   client=types.SimpleNamespace(platform_version='cuda 13'))
+    device = types.SimpleNamespace(
+        platform='gpu',
+        device_kind='NVIDIA X',
+        compute_capability='9.0',
+        client=types.SimpleNamespace(platform_version='cuda 13'),
+    )
     runs = []
     monkeypatch.setattr(self_check, '_wrong', lambda *what: runs.append(what))
     for options in (xla_options.GPU, xla_options.GPU, {'xla_gpu_ftz': False}):

@@ -1,4 +1,5 @@
 """Checkpoints: what is saved is what comes back, on any mesh, or a line that says why not."""
+
 import errno
 import itertools
 import math
@@ -21,13 +22,18 @@ from tiny import place
 
 
 def test_what_is_saved_is_a_copy_that_no_update_touches(tmp_path, monkeypatch):
-    program, given = make(), []
+    program = make()
+    given = []
     state = program.init(jnp.uint32(0))
     writer = checkpoint.Writer(tmp_path)
-    monkeypatch.setattr(ocp, 'save_checkpointables_async', lambda path, items: given.append(items) or mock.Mock())
+    monkeypatch.setattr(
+        ocp, 'save_checkpointables_async', lambda path, items: given.append(items) or mock.Mock()
+    )
     writer.save(state, {})
     writer.close()
-    kernel, saved_kernel = (tree['mlp']['fc']['kernel'] for tree in (state.params, given[0]['params']))
+    kernel, saved_kernel = (
+        tree['mlp']['fc']['kernel'] for tree in (state.params, given[0]['params'])
+    )
     assert saved_kernel.unsafe_buffer_pointer() != kernel.unsafe_buffer_pointer()
     np.testing.assert_array_equal(saved_kernel, kernel)
 
@@ -38,12 +44,15 @@ def test_the_latest_the_best_and_the_chosen_steps_are_kept(tmp_path):
     assert checkpoint.best_step(tmp_path) == 2
 
 
-@pytest.mark.parametrize('qualities, kept', [
-    ((math.nan, math.nan, math.nan, math.nan), {3, 4}),
-    ((math.nan, -3.0, math.inf, math.nan, -4.0), {2, 4, 5}),
-    ((None, 0.5, None, 0.5, None, None), {2, 5, 6}),   # of equals the earliest
-    ((0.1, 0.3, 0.2, -math.inf), {2, 3, 4}),
-])
+@pytest.mark.parametrize(
+    'qualities, kept',
+    [
+        ((math.nan, math.nan, math.nan, math.nan), {3, 4}),
+        ((math.nan, -3.0, math.inf, math.nan, -4.0), {2, 4, 5}),
+        ((None, 0.5, None, 0.5, None, None), {2, 5, 6}),  # of equals the earliest
+        ((0.1, 0.3, 0.2, -math.inf), {2, 3, 4}),
+    ],
+)
 def test_retention_keeps_the_latest_two_and_the_best_finite_one(qualities, kept):
     assert retention.kept(dict(enumerate(qualities, 1)), 2, 1, ()) == kept
 
@@ -51,7 +60,8 @@ def test_retention_keeps_the_latest_two_and_the_best_finite_one(qualities, kept)
 def test_a_step_whose_meta_is_damaged_is_not_deleted_and_hinders_no_save(tmp_path):
     program, _ = saved(tmp_path, 3)
     flip(tmp_path / '2' / 'meta' / 'data.json')
-    writer, state = checkpoint.Writer(tmp_path, keep_latest=1), checkpoint.restore(tmp_path, 3, program.state)
+    writer = checkpoint.Writer(tmp_path, keep_latest=1)
+    state = checkpoint.restore(tmp_path, 3, program.state)
     for _ in range(2):
         state = advanced(program, state)
         writer.save(state, {})
@@ -69,7 +79,8 @@ def test_a_deletion_cut_short_leaves_no_step_and_is_finished_by_the_next_run(tmp
 
 
 def test_the_digest_of_parameters_sees_them_and_no_state_of_the_optimizer(tmp_path):
-    program, writer = make(), checkpoint.Writer(tmp_path, keep_latest=3)
+    program = make()
+    writer = checkpoint.Writer(tmp_path, keep_latest=3)
     # The rate of the first update is zero.
     trained = advanced(program, advanced(program, program.init(jnp.uint32(0))))
     fresh = program.init(jnp.uint32(0))
@@ -109,28 +120,43 @@ def tampered(params):
     return params
 
 
-@pytest.mark.parametrize('change, message', [(lost, 'no route to the disk'), (tampered, 'params/.*kernel is damaged')])
+@pytest.mark.parametrize(
+    'change, message', [(lost, 'no route to the disk'), (tampered, 'params/.*kernel is damaged')]
+)
 def test_values_changed_behind_orbax_are_caught_by_their_digest_and_a_reading_error_is_no_damage(
-        whole, monkeypatch, change, message):
+    whole, monkeypatch, change, message
+):
     program, directory = whole
     read = checkpoint._read
-    monkeypatch.setattr(checkpoint, '_read', lambda path, item, tree: change(read(path, item, tree))
-                        if item == 'params' else read(path, item, tree))
-    for restore, like in ((checkpoint.restore, program.state), (checkpoint.restore_params, program.state.params)):
+    monkeypatch.setattr(
+        checkpoint,
+        '_read',
+        lambda path, item, tree: (
+            change(read(path, item, tree)) if item == 'params' else read(path, item, tree)
+        ),
+    )
+    for restore, like in (
+        (checkpoint.restore, program.state),
+        (checkpoint.restore_params, program.state.params),
+    ):
         with pytest.raises(CheckpointError, match=message) as caught:
             restore(directory, 3, like)
         assert isinstance(caught.value, DamagedError) == (change is tampered)
 
 
 def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_path, monkeypatch):
-    """Stands in for a full disk where none can be made; the next Writer goes on from the steps before."""
+    """Stands in for a full disk where none can be made; the next Writer goes on from the steps
+    before."""
     program = make()
-    writer, state = checkpoint.Writer(tmp_path, keep_latest=9), program.init(jnp.uint32(0))
+    writer = checkpoint.Writer(tmp_path, keep_latest=9)
+    state = program.init(jnp.uint32(0))
     real = ocp.handlers.JsonHandler._background_save
     for step in range(1, 4):
         if step == 3:
+
             async def full(self, directory, checkpointable, **options):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
             monkeypatch.setattr(ocp.handlers.JsonHandler, '_background_save', full)
         state = advanced(program, state)
         writer.save(state, {})
@@ -140,7 +166,8 @@ def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_pa
     writer.close()
     monkeypatch.setattr(ocp.handlers.JsonHandler, '_background_save', real)
     assert checkpoint.steps(tmp_path) == [1, 2]
-    writer, state = checkpoint.Writer(tmp_path, keep_latest=9), checkpoint.restore(tmp_path, 2, program.state)
+    writer = checkpoint.Writer(tmp_path, keep_latest=9)
+    state = checkpoint.restore(tmp_path, 2, program.state)
     writer.save(advanced(program, state), {})
     writer.close()
     assert checkpoint.steps(tmp_path) == [1, 2, 3] and len(list(tmp_path.iterdir())) == 3
@@ -148,22 +175,30 @@ def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_pa
 
 def test_the_digest_sees_two_flipped_signs_and_two_swapped_values():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    signs, swapped = x.copy(), x.copy()
+    signs = x.copy()
+    swapped = x.copy()
     signs[1, 1:3] *= -1
     swapped[0, 1], swapped[2, 2] = x[2, 2], x[0, 1]
-    digests = {checkpoint.describe({'count': jnp.asarray(v)})['count']['digest']
-               for v in (x, signs, swapped, x.T.copy())}
+    digests = {
+        checkpoint.describe({'count': jnp.asarray(v)})['count']['digest']
+        for v in (x, signs, swapped, x.T.copy())
+    }
     assert len(digests) == 4
 
 
 def test_a_model_of_another_shape_is_told_which_array_differs(whole):
-    with pytest.raises(CheckpointError, match=r'params/mlp/fc/bias has shape \(2, 8\), this model wants \(2, 16\)'):
+    with pytest.raises(
+        CheckpointError,
+        match=r'params/mlp/fc/bias has shape \(2, 8\), this model '
+        r'wants \(2, 16\)',
+    ):
         checkpoint.restore(whole[1], 3, make(width=16).state)
 
 
 @pytest.mark.full
 def test_every_mesh_reads_to_the_bit_what_every_mesh_wrote(tmp_path):
-    """Parameters and moments of every size and sign, of two updates. Each dimension that is divided can be by 8."""
+    """Parameters and moments of every size and sign, of two updates. Each dimension that is divided
+    can be by 8."""
     model = GPT(GPTConfig(vocab_size=30, n_ctx=8, n_layer=2, n_embd=16, n_head=8, n_inner=32))
     one = pretraining(model)
     trained = one.init(jnp.uint32(0))
@@ -172,12 +207,20 @@ def test_every_mesh_reads_to_the_bit_what_every_mesh_wrote(tmp_path):
         trained, _ = one.step(trained, place(one, {'tokens': tokens}), hyper(peak=0.1, warmup=1))
     trained = jax.device_get(trained)
     expected = leaves((trained.params, trained.opt_state))
-    like = {mesh: pretraining(model, mesh).state for mesh in ((1, 1, 1), (1, 2, 1), (1, 2, 2), (2, 2, 2))}
+    like = {
+        mesh: pretraining(model, mesh).state
+        for mesh in ((1, 1, 1), (1, 2, 1), (1, 2, 2), (2, 2, 2))
+    }
     for source, target in itertools.product(like, repeat=2):
         directory = tmp_path / str(source)
         if not directory.exists():
             writer = checkpoint.Writer(directory)
-            writer.save(jax.tree.map(lambda x, like: jax.device_put(x, like.sharding), trained, like[source]), {})
+            writer.save(
+                jax.tree.map(
+                    lambda x, like: jax.device_put(x, like.sharding), trained, like[source]
+                ),
+                {},
+            )
             writer.close()
         state = checkpoint.restore(directory, 2, like[target])
         assert same(state, expected) and int(state.step) == 2, (source, target)

@@ -1,7 +1,9 @@
-"""Every file of a real checkpoint damaged in turn: reported by name, or what is restored is what was saved, to the bit.
+"""Every file of a real checkpoint damaged in turn: reported by name, or what is restored is what
+was saved, to the bit.
 
 python -m pytest -m slow tests/runs/test_corruption.py -s    # the corruption run; prints its counts
 """
+
 import collections
 import gc
 import random
@@ -23,29 +25,45 @@ STEP = 4
 
 @pytest.fixture(scope='module')
 def real(pretrained):
-    """(checkpoints of a pretraining at steps 2 and 4, target to restore into, what restores at 4: arrays, meta)."""
+    """(checkpoints of a pretraining at steps 2 and 4, target to restore into, what restores at 4:
+    arrays, meta)."""
     run = workdir.load(pretrained)
-    program = pretrain.make_program(ConfigDict(run.config), backbone(run.config['model']), sharding.make_mesh())
+    program = pretrain.make_program(
+        ConfigDict(run.config), backbone(run.config['model']), sharding.make_mesh()
+    )
     state = checkpoint.restore(run.checkpoints, STEP, program.state)
-    return run.checkpoints, program.state, leaves((state.params, state.opt_state)), checkpoint.read_meta(
-        run.checkpoints, STEP)
+    return (
+        run.checkpoints,
+        program.state,
+        leaves((state.params, state.opt_state)),
+        checkpoint.read_meta(run.checkpoints, STEP),
+    )
 
 
 def damages(data, flips, rng):
-    """(name, damaged bytes or None for removed) of a file's bytes: cut short, gone, and `flips` of its bits, one at a
-    time, at places spread evenly; and eight bytes in a row."""
+    """(name, damaged bytes or None for removed) of a file's bytes: cut short, gone, and `flips` of
+    its bits, one at a time, at places spread evenly; and eight bytes in a row."""
     yield 'removed', None
     for length in sorted({0, len(data) // 2, len(data) - 1} - {len(data)}):
         yield f'cut to {length} of {len(data)} bytes', data[:length]
-    for place in sorted({int(i * (len(data) - 1) / max(flips - 1, 1)) for i in range(flips if data else 0)}):
+    for place in sorted(
+        {int(i * (len(data) - 1) / max(flips - 1, 1)) for i in range(flips if data else 0)}
+    ):
         bit = rng.randrange(8)
-        yield f'bit {bit} of byte {place} flipped', data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1:]
+        yield (
+            f'bit {bit} of byte {place} flipped',
+            data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :],
+        )
     middle = len(data) // 2
-    yield 'eight bytes inverted', data[:middle] + bytes(b ^ 255 for b in data[middle:middle + 8]) + data[middle + 8:]
+    yield (
+        'eight bytes inverted',
+        data[:middle] + bytes(b ^ 255 for b in data[middle : middle + 8]) + data[middle + 8 :],
+    )
 
 
 def outcome(real, directory, blamed):
-    """'named' or 'identical', of checkpoints whose step 4 has a damaged file; fails where it is neither.
+    """'named' or 'identical', of checkpoints whose step 4 has a damaged file; fails where it is
+    neither.
 
     blamed: what the error must say beside the step and the other steps.
     """
@@ -55,21 +73,28 @@ def outcome(real, directory, blamed):
     except checkpoint.DamagedError as error:
         text = str(error)
         assert '\n' not in text and len(text) < 2000 and blamed in text, text
-        assert text.startswith(f'{directory / str(STEP)}: ') and text.endswith('other steps there: 2'), text
+        assert text.startswith(f'{directory / str(STEP)}: ') and text.endswith(
+            'other steps there: 2'
+        ), text
         found = 'named'
     else:
         assert int(state.step) == STEP and same(state, expected)
         assert checkpoint.read_meta(directory, STEP) == meta
         found = 'identical'
-    checkpoint.Writer(directory).close()  # a run can be started again beside it, whatever is damaged
+    # A run can be started again beside it, whatever is damaged
+    checkpoint.Writer(directory).close()
     assert checkpoint.steps(directory) == [2, STEP]
     return found
 
 
-@pytest.mark.parametrize('few', [True, pytest.param(False, marks=pytest.mark.slow)], ids=['a few', 'every file'])
+@pytest.mark.parametrize(
+    'few', [True, pytest.param(False, marks=pytest.mark.slow)], ids=['a few', 'every file']
+)
 def test_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path, few):
     """Each time in a fresh copy, as TensorStore keeps in memory what it has read of a path."""
-    step, rng, counts = real[0] / str(STEP), random.Random(0), collections.Counter()
+    step = real[0] / str(STEP)
+    rng = random.Random(0)
+    counts = collections.Counter()
     files = sorted(path for path in step.rglob('*') if path.is_file())
     assert len(files) > 15
     if few:
@@ -87,9 +112,16 @@ def test_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path, few):
                 error.add_note(f'{name}: {what}')
                 raise
             shutil.rmtree(copy)
-    print(f'\ncorruption run: {len(files)} files, {counts.total():,} damages: {counts["named"]:,} reported by name, '
-          f'{counts["identical"]:,} restored to the bit, 0 wrong values')
-    assert counts['named'] > 3 * len(files) if few else min(counts['named'], counts['identical']) > len(files)
+    print(
+        f'\ncorruption run: {len(files)} files, {counts.total():,} damages: {counts["named"]:,} '
+        'reported by name, '
+        f'{counts["identical"]:,} restored to the bit, 0 wrong values'
+    )
+    assert (
+        counts['named'] > 3 * len(files)
+        if few
+        else min(counts['named'], counts['identical']) > len(files)
+    )
 
 
 @pytest.mark.parametrize('item', ['meta', 'params', 'opt_state'])
@@ -99,7 +131,9 @@ def test_a_whole_item_that_is_gone_is_named(real, tmp_path, item):
     assert outcome(real, copy, f'{item} is damaged') == 'named'
 
 
-def test_a_file_of_an_array_that_is_gone_is_named_and_no_other_array_s_error_is_printed(real, tmp_path, capfd):
+def test_a_file_of_an_array_that_is_gone_is_named_and_no_other_array_s_error_is_printed(
+    real, tmp_path, capfd
+):
     copy = shutil.copytree(real[0], tmp_path / 'copy')
     for file in (copy / str(STEP) / 'params').rglob('d/*'):
         file.unlink()

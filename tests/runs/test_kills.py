@@ -1,4 +1,5 @@
 """A run that is killed, at moments of chance, ends with the bits of one that is not."""
+
 import random
 import time
 
@@ -11,38 +12,73 @@ from tiny import corpus
 
 
 def last_step(directory):
-    found = results.read(directory / 'metrics.jsonl', continued=True)  # the process may just be making it
+    # The process may just be making it
+    found = results.read(directory / 'metrics.jsonl', continued=True)
     return found[-1]['step'] if found else 0
 
 
-@pytest.mark.parametrize('kills, steps, devices', [
-    pytest.param(1, 200, None, marks=pytest.mark.full, id='once, with the optimisations of XLA that users have'),
-    pytest.param(100, 4000, 4, marks=pytest.mark.slow, id='a hundred times, on four devices')])
+@pytest.mark.parametrize(
+    'kills, steps, devices',
+    [
+        pytest.param(
+            1,
+            200,
+            None,
+            marks=pytest.mark.full,
+            id='once, with the optimisations of XLA that users have',
+        ),
+        pytest.param(100, 4000, 4, marks=pytest.mark.slow, id='a hundred times, on four devices'),
+    ],
+)
 def test_kills_change_nothing(tmp_path, monkeypatch, kills, steps, devices):
-    """With dropout. One kill in five comes before the first step: in starting, restoring, compiling; the others up to a
-    second after it, so that many fall into the saves, which never stop."""
+    """With dropout. One kill in five comes before the first step: in starting, restoring,
+    compiling; the others up to a second after it, so that many fall into the saves, which never
+    stop."""
     if devices is None:  # nothing compiled by another start, either
-        for name in ('XLA_FLAGS', 'JAX_COMPILATION_CACHE_DIR', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'):
+        for name in (
+            'XLA_FLAGS',
+            'JAX_COMPILATION_CACHE_DIR',
+            'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS',
+        ):
             monkeypatch.delenv(name, raising=False)
 
     def start(directory):
-        return worker(corpus_dir, directory, devices, train__steps=steps, log_every=1, eval__every=50,
-                      checkpoint__every=3)
-    corpus_dir, killed, rng, progress = corpus(tmp_path / 'text'), tmp_path / 'killed', random.Random(0), []
+        return worker(
+            corpus_dir,
+            directory,
+            devices,
+            train__steps=steps,
+            log_every=1,
+            eval__every=50,
+            checkpoint__every=3,
+        )
+
+    corpus_dir = corpus(tmp_path / 'text')
+    killed = tmp_path / 'killed'
+    rng = random.Random(0)
+    progress = []
     while len(progress) < kills or not progress[-1]:  # the last of them after a save
         saved = (checkpoint.steps(killed / 'checkpoints') or [0])[-1]
         assert saved < steps, f'finished after {len(progress)} kills: train for more steps'
-        before, process, deadline = last_step(killed), start(killed), time.monotonic() + 300
+        before = last_step(killed)
+        process = start(killed)
+        deadline = time.monotonic() + 300
         if rng.random() < 0.2:
             time.sleep(rng.uniform(0, 8))
         else:  # a continued run first drops the rows after its checkpoint, then writes new ones
-            while last_step(killed) in (before, saved) and process.poll() is None and time.monotonic() < deadline:
+            while (
+                last_step(killed) in (before, saved)
+                and process.poll() is None
+                and time.monotonic() < deadline
+            ):
                 time.sleep(0.02)
             time.sleep(rng.uniform(0, 1))
         process.kill()
         assert process.wait() == -9, process.stderr.read()
         progress.append((checkpoint.steps(killed / 'checkpoints') or [0])[-1])
-        assert progress[-1] >= saved, f'kill {len(progress)}: step {saved} was saved, now the latest is {progress[-1]}'
+        assert progress[-1] >= saved, (
+            f'kill {len(progress)}: step {saved} was saved, now the latest is {progress[-1]}'
+        )
     runs = []
     for directory in (killed, tmp_path / 'whole'):
         process = start(directory)

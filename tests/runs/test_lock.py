@@ -1,4 +1,5 @@
 """The lock of a directory: who gets it, what is said, and what is left when its holder dies."""
+
 import contextlib
 import json
 import os
@@ -44,8 +45,12 @@ def short(monkeypatch):
 
 
 def started(code, place):
-    return subprocess.Popen([sys.executable, '-c', code, str(place)], stdout=subprocess.PIPE, text=True,
-                            env=os.environ | {'PYTHONPATH': str(ROOT)})
+    return subprocess.Popen(
+        [sys.executable, '-c', code, str(place)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {'PYTHONPATH': str(ROOT)},
+    )
 
 
 @contextlib.contextmanager
@@ -64,14 +69,19 @@ def test_a_second_process_is_told_who_holds_it(place):
         with pytest.raises(UserError) as caught:
             lock.hold(place).__enter__()
         found = json.loads(storage.read(place / lock.FILE))
-    assert str(caught.value) == (f'another process (pid {process.pid} on {socket.gethostname()}, since '
-                                 f'{found["since"]}) holds the lock on {place}')
+    assert str(caught.value) == (
+        f'another process (pid {process.pid} on {socket.gethostname()}, '
+        'since '
+        f'{found["since"]}) holds the lock on {place}'
+    )
 
 
 def test_nothing_is_left_of_a_lock_that_was_given_back(place, tmp_path):
     with lock.hold(place):
         assert json.loads(storage.read(place / lock.FILE))['pid'] == os.getpid()
-    assert not (place / lock.FILE).exists() and not place.exists() and not (tmp_path / 'new').exists()
+    assert (
+        not (place / lock.FILE).exists() and not place.exists() and not (tmp_path / 'new').exists()
+    )
     with lock.hold(place):
         storage.write(place / 'kept', b'')
     assert [one.name for one in place.iterdir()] == ['kept']
@@ -90,11 +100,21 @@ def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_pa
 
 @pytest.mark.quick
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
-@pytest.mark.parametrize('change, waits', [
-    ({}, False), ({'numbers': 'pid:[1]'}, True), ({'machine': 'another'}, True), ({'pid': os.getpid()}, True),
-    ({'numbers': None}, True), ({'pid': -1}, True), ({'pid': 10 ** 30}, True)])
+@pytest.mark.parametrize(
+    'change, waits',
+    [
+        ({}, False),
+        ({'numbers': 'pid:[1]'}, True),
+        ({'machine': 'another'}, True),
+        ({'pid': os.getpid()}, True),
+        ({'numbers': None}, True),
+        ({'pid': -1}, True),
+        ({'pid': 10**30}, True),
+    ],
+)
 def test_a_lease_of_a_process_here_that_has_ended_is_taken_over_at_once(monkeypatch, change, waits):
-    """A lease as in an object store; in another container the number may be of a process that lives."""
+    """A lease as in an object store; in another container the number may be of a process that
+    lives."""
     monkeypatch.setattr(lock, 'LEASE_S', 0.5)
     ended = subprocess.Popen(['true'])
     ended.wait()
@@ -104,7 +124,9 @@ def test_a_lease_of_a_process_here_that_has_ended_is_taken_over_at_once(monkeypa
     assert (time.monotonic() - began >= 0.5) == waits
 
 
-def test_a_killed_process_s_directory_in_a_store_is_free_at_once_on_the_same_machine(tmp_path, capsys):
+def test_a_killed_process_s_directory_in_a_store_is_free_at_once_on_the_same_machine(
+    tmp_path, capsys
+):
     place = storage.path(f'{emulator.bucket()}/{tmp_path.name}/run')
     with held_elsewhere(place) as process:
         process.send_signal(signal.SIGKILL)
@@ -116,21 +138,37 @@ def test_a_killed_process_s_directory_in_a_store_is_free_at_once_on_the_same_mac
 
 
 def test_a_process_of_another_machine_that_is_gone_is_waited_for(tmp_path, capsys):
-    (tmp_path / lock.FILE).write_text(json.dumps({'pid': 7, 'host': 'far', 'machine': 'another', 'beat': 0,
-                                                  'since': '2026-01-01T00:00:00+00:00', 'id': 'x'}))
+    (tmp_path / lock.FILE).write_text(
+        json.dumps(
+            {
+                'pid': 7,
+                'host': 'far',
+                'machine': 'another',
+                'beat': 0,
+                'since': '2026-01-01T00:00:00+00:00',
+                'id': 'x',
+            }
+        )
+    )
     began = time.monotonic()
     with lock.hold(tmp_path) as held:
         assert time.monotonic() - began >= lock.LEASE_S
         held.check()
     assert capsys.readouterr().err == (
-        f'{tmp_path}: locked by process (pid 7 on far, since 2026-01-01T00:00:00+00:00), which may have died: '
-        'waiting up to 2 s for a heartbeat\n')
+        f'{tmp_path}: locked by process (pid 7 on far, since 2026-01-01T00:00:00+00:00), which '
+        'may have died: '
+        'waiting up to 2 s for a heartbeat\n'
+    )
 
 
 def test_a_lock_that_was_taken_over_is_lost(place):
     with lock.hold(place) as held:
         held.check()
-        record = json.loads(storage.read(place / lock.FILE)) | {'id': 'another', 'host': 'far', 'pid': 7}
+        record = json.loads(storage.read(place / lock.FILE)) | {
+            'id': 'another',
+            'host': 'far',
+            'pid': 7,
+        }
         if storage.remote(place):
             storage.write(place / lock.FILE, json.dumps(record).encode())
         else:
@@ -138,15 +176,22 @@ def test_a_lock_that_was_taken_over_is_lost(place):
         deadline = time.monotonic() + 10
         while held._taken_by is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        with pytest.raises(UserError, match='process .pid 7 on far, since .*. has taken over the lock on .*run, which'):
+        with pytest.raises(
+            UserError,
+            match='process .pid 7 on far, since .*. has taken over the lock on .*run, which',
+        ):
             held.check()
     assert json.loads(storage.read(place / lock.FILE))['id'] == 'another'  # not ours to remove
 
 
 def test_where_there_is_no_flock_the_lease_excludes(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock.fcntl, 'flock', mock.Mock(side_effect=OSError(lock.UNSUPPORTED[0], '')))
+    monkeypatch.setattr(
+        lock.fcntl, 'flock', mock.Mock(side_effect=OSError(lock.UNSUPPORTED[0], ''))
+    )
     with lock.hold(tmp_path):
-        with pytest.raises(UserError, match=f'another process .pid {os.getpid()} on .* holds the lock on'):
+        with pytest.raises(
+            UserError, match=f'another process .pid {os.getpid()} on .* holds the lock on'
+        ):
             lock.hold(tmp_path).__enter__()
     assert not (tmp_path / lock.FILE).exists()
 
@@ -185,6 +230,8 @@ print(count)
 def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
     (tmp_path / 'other').write_text('kept')
     (tmp_path / lock.FILE).symlink_to('other')
-    with pytest.raises(UserError, match='.lock: is a link, and files of a run are not written through links'):
+    with pytest.raises(
+        UserError, match='.lock: is a link, and files of a run are not written through links'
+    ):
         lock.hold(tmp_path).__enter__()
     assert (tmp_path / 'other').read_text() == 'kept'

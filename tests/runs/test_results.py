@@ -1,4 +1,5 @@
 """JSON-lines files: appended, read, repaired after a kill."""
+
 import os
 import subprocess
 import sys
@@ -19,19 +20,33 @@ def test_rows_come_back_in_order_with_odd_characters(tmp_path):
     assert results.read(tmp_path / 'x.jsonl') == rows
 
 
-@pytest.mark.parametrize('last, stays', [
-    (b'{"a": 2', False), (b'{"a": "caf\xc3', False), (b'{"a": 2}', True)])  # the last as an editor may leave it
+@pytest.mark.parametrize(
+    'last, stays',
+    [
+        # The last as an editor may leave it
+        (b'{"a": 2', False),
+        (b'{"a": "caf\xc3', False),
+        (b'{"a": 2}', True),
+    ],
+)
 def test_a_line_cut_by_a_kill_is_left_out_and_overwritten_by_the_next(tmp_path, last, stays):
     path = tmp_path / 'x.jsonl'
     path.write_bytes(b'{"a": 1}\n' + last)
-    assert results.read(path) == [{'a': 1}, {'a': 2}][:1 + stays]
+    assert results.read(path) == [{'a': 1}, {'a': 2}][: 1 + stays]
     results.append(path, {'a': 3})
     assert path.read_text() == '{"a": 1}\n' + '{"a": 2}\n' * stays + '{"a": 3}\n'
 
 
-@pytest.mark.parametrize('line, cause', [
-    ('{"step": null}', 'step is None, expected a whole number'), ('{"step": "5"}', "step is '5'"),
-    ('{"loss": 1}', 'step is None'), ('[5]', 'list, expected an object'), ('[' * 200_000, 'not JSON')])
+@pytest.mark.parametrize(
+    'line, cause',
+    [
+        ('{"step": null}', 'step is None, expected a whole number'),
+        ('{"step": "5"}', "step is '5'"),
+        ('{"loss": 1}', 'step is None'),
+        ('[5]', 'list, expected an object'),
+        ('[' * 200_000, 'not JSON'),
+    ],
+)
 def test_a_damaged_row_is_named_with_its_line(tmp_path, line, cause):
     path = tmp_path / 'metrics.jsonl'
     path.write_text(f'{{"step": 1}}\n{line}\n')
@@ -62,12 +77,15 @@ def test_a_figure_without_a_key_is_not_written_again_but_one_with_another_key_is
 
 
 def test_a_row_that_another_process_writes_meanwhile_is_not_written_twice(tmp_path, monkeypatch):
-    path, row, flock = tmp_path / 'x.jsonl', {'kind': 'finetune', 'value': 0.5}, lock.flock
+    path = tmp_path / 'x.jsonl'
+    row = {'kind': 'finetune', 'value': 0.5}
+    flock = lock.flock
 
     def slow(*given):
         monkeypatch.setattr(lock, 'flock', flock)
         results.append(path, row)
         return flock(*given)
+
     monkeypatch.setattr(lock, 'flock', slow)
     results.append_new(path, [row, row | {'value': 0.6}])
     assert [r['value'] for r in results.read(path)] == [0.5, 0.6]
@@ -84,9 +102,18 @@ for i in range(int(sys.argv[3])):
 
 @pytest.mark.parametrize('place, rows', [('file', 300), ('object', 20)])
 def test_two_processes_append_to_one_file_and_no_row_is_lost(tmp_path, place, rows):
-    path = tmp_path / 'x.jsonl' if place == 'file' else storage.path(f'{emulator.bucket()}/{tmp_path.name}/x.jsonl')
-    writers = [subprocess.Popen([sys.executable, '-c', WRITER, str(path), name, str(rows)],
-                                env=os.environ | {'PYTHONPATH': str(ROOT)}) for name in ('a', 'b')]
+    path = (
+        tmp_path / 'x.jsonl'
+        if place == 'file'
+        else storage.path(f'{emulator.bucket()}/{tmp_path.name}/x.jsonl')
+    )
+    writers = [
+        subprocess.Popen(
+            [sys.executable, '-c', WRITER, str(path), name, str(rows)],
+            env=os.environ | {'PYTHONPATH': str(ROOT)},
+        )
+        for name in ('a', 'b')
+    ]
     assert [one.wait(timeout=300) for one in writers] == [0, 0]
     found = [(row['run'], row['value']) for row in results.read(path)]
     assert sorted(found) == [(name, i) for name in 'ab' for i in range(rows)]
@@ -109,7 +136,9 @@ def test_rows_are_not_appended_through_a_link_unless_the_user_named_it(tmp_path)
     (tmp_path / 'x.jsonl').symlink_to('victim')
     (tmp_path / 'victim').write_text('{"a": 1}\n')
     for append in (results.append, lambda path, row: results.append_new(path, [row])):
-        with pytest.raises(UserError, match='x.jsonl: is a link, and files of a run are not written through links'):
+        with pytest.raises(
+            UserError, match='x.jsonl: is a link, and files of a run are not written through links'
+        ):
             append(tmp_path / 'x.jsonl', {'value': 2})
     assert (tmp_path / 'victim').read_text() == '{"a": 1}\n'
     results.append_new(tmp_path / 'x.jsonl', [{'value': 2}], follow=True)
@@ -119,14 +148,19 @@ def test_rows_are_not_appended_through_a_link_unless_the_user_named_it(tmp_path)
 def test_a_file_of_no_bytes_is_named_and_may_be_continued(tmp_path, capsys):
     path = tmp_path / 'x.jsonl'
     path.touch()
-    with pytest.raises(UserError, match='x.jsonl: is empty, 0 bytes, as after a crash: its rows are lost; delete it'):
+    with pytest.raises(
+        UserError,
+        match='x.jsonl: is empty, 0 bytes, as after a crash: its rows are lost; delete it',
+    ):
         results.read(path)
     assert results.read(path, continued=True) == []
     results.append_new(path, [{'value': 1}])
     results.append_new(tmp_path / 'new.jsonl', [{'value': 1}])
     assert results.read(path) == results.read(tmp_path / 'new.jsonl') == [{'value': 1}]
     said = capsys.readouterr().out
-    assert said == f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost\n'
+    assert (
+        said == f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost\n'
+    )
 
 
 def test_a_run_that_drops_all_its_rows_leaves_no_file_of_no_bytes(tmp_path):

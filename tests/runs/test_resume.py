@@ -1,4 +1,6 @@
-"""Where a run goes on: the newest checkpoint, or with fallback the newest sound one, and what is said about it."""
+"""Where a run goes on: the newest checkpoint, or with fallback the newest sound one, and what is
+said about it."""
+
 import json
 import shutil
 
@@ -28,11 +30,17 @@ def test_the_newest_step_is_taken_without_a_word_where_nothing_changed(four, cap
     assert capsys.readouterr().out == ''
 
 
-def test_a_damaged_newest_step_stops_the_run_and_is_passed_over_and_set_aside_where_asked(four, capsys):
+def test_a_damaged_newest_step_stops_the_run_and_is_passed_over_and_set_aside_where_asked(
+    four, capsys
+):
     directory, program, history = four
     (directory / '4' / 'params' / 'manifest.ocdbt').unlink()
-    with pytest.raises(CheckpointError, match=r'4: params.* is damaged.*; other steps '
-                                              r'there: 1, 2, 3: --fallback resumes from the newest sound one$'):
+    with pytest.raises(
+        CheckpointError,
+        match=r'4: params.* is damaged.*; other steps '
+        r'there: 1, 2, 3: --fallback resumes from the '
+        r'newest sound one$',
+    ):
         resume(directory, program.state)
     assert checkpoint.steps(directory) == [1, 2, 3, 4]
     (directory / '3' / 'meta' / 'data.json').unlink()
@@ -77,11 +85,19 @@ def run(tmp_path_factory):
 def test_missing_rows_are_reported(run, rows, missing, tmp_path, capsys):
     config, directory = run
     copy = shutil.copytree(directory, tmp_path / 'run')
-    lines = [line for line in (copy / 'metrics.jsonl').read_text().splitlines() if 'learning_rate' in json.loads(line)]
+    lines = [
+        line
+        for line in (copy / 'metrics.jsonl').read_text().splitlines()
+        if 'learning_rate' in json.loads(line)
+    ]
     (copy / 'metrics.jsonl').write_text(''.join(f'{line}\n' for line in lines[:rows]))
-    pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True)
+    pretrain.run(
+        override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True
+    )
     notices = [line for line in capsys.readouterr().out.splitlines() if line.startswith('notice:')]
-    assert notices == ([f'notice: {copy}/metrics.jsonl has no rows for steps {missing}'] if missing else [])
+    assert notices == (
+        [f'notice: {copy}/metrics.jsonl has no rows for steps {missing}'] if missing else []
+    )
 
 
 def test_settings_are_not_recorded_before_the_checkpoint_is_read(run, tmp_path):
@@ -89,19 +105,33 @@ def test_settings_are_not_recorded_before_the_checkpoint_is_read(run, tmp_path):
     copy = shutil.copytree(directory, tmp_path / 'run')
     (copy / 'checkpoints' / '4' / 'params' / 'manifest.ocdbt').unlink()
     with pytest.raises(CheckpointError, match='4: params is damaged'):
-        pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True)
+        pretrain.run(
+            override(config.copy_and_resolve_references(), {'train__steps': 6}),
+            copy,
+            allow_change=True,
+        )
     assert (copy / 'config.json').read_bytes() == (directory / 'config.json').read_bytes()
 
 
-def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded_is_not(run, tmp_path):
+def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded_is_not(
+    run, tmp_path
+):
     config, directory = run
     copy = shutil.copytree(directory, tmp_path / 'run')
 
     def go_on(profile):
-        pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': profile}), copy,
-                     allow_change=True)
+        pretrain.run(
+            override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': profile}),
+            copy,
+            allow_change=True,
+        )
+
     for span in ('6:9', '2:4'):
-        with pytest.raises(UserError, match=rf'^config.profile = {span} cannot be recorded: .* from step 4 to 6$'):
+        with pytest.raises(
+            UserError,
+            match=rf'^config.profile = {span} cannot be recorded: .* '
+            rf'from step 4 to 6$',
+        ):
             go_on(span)
     (copy / 'profile').mkdir()
     go_on('2:4')
@@ -112,13 +142,18 @@ def test_what_a_resumed_run_has_left_of_a_profile_is_recorded(run, tmp_path):
     """As after a kill before the trace was written."""
     config, directory = run
     copy = shutil.copytree(directory, tmp_path / 'run')
-    pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': '2:5'}), copy,
-                 allow_change=True)
+    pretrain.run(
+        override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': '2:5'}),
+        copy,
+        allow_change=True,
+    )
     assert list((copy / 'profile').rglob('*.xplane.pb'))
 
 
 @pytest.mark.parametrize('new', [True, False])
-def test_a_process_killed_before_it_writes_its_config_can_be_started_again(run, tmp_path, monkeypatch, new):
+def test_a_process_killed_before_it_writes_its_config_can_be_started_again(
+    run, tmp_path, monkeypatch, new
+):
     config, directory = run
     copy = tmp_path / 'run' if new else shutil.copytree(directory, tmp_path / 'run')
     config = config if new else override(config.copy_and_resolve_references(), {'train__steps': 6})
@@ -134,4 +169,7 @@ def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, tmp_path
     copy = shutil.copytree(directory, tmp_path / 'run')
     shutil.rmtree(copy / 'checkpoints')
     pretrain.run(config, copy)
-    assert 'rows up to step 4, but no checkpoint is there: starting again at 0' in capsys.readouterr().out
+    assert (
+        'rows up to step 4, but no checkpoint is there: starting again at 0'
+        in capsys.readouterr().out
+    )

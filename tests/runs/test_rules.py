@@ -1,4 +1,5 @@
 """What a config's fields may hold."""
+
 import numpy as np
 import pytest
 
@@ -8,12 +9,25 @@ from gpt1_jax.errors import UserError
 from tiny import load_config
 
 
-@pytest.mark.parametrize('rule, good, bad', [
-    (rules.whole(1), 1, 0), (rules.whole(1, 5), 5, 6), (rules.whole(0), 1, 1.0),
-    (rules.integer(0), np.uint8(1), True), (rules.integer(0), 1, 1.0), (rules.whole(0), 1, np.int64(1)),
-    (rules.between(0, 1), 0, 1), (rules.between(0, 1), 0.5, float('nan')), (rules.positive(), 0.1, 0),
-    (rules.number(), 0, float('inf')), (rules.text(), '', 1), (rules.flag(), False, 0),
-    (rules.several(rules.whole(1)), (1, 2), (1, 0)), (rules.optional(rules.whole(1)), None, 0)])
+@pytest.mark.parametrize(
+    'rule, good, bad',
+    [
+        (rules.whole(1), 1, 0),
+        (rules.whole(1, 5), 5, 6),
+        (rules.whole(0), 1, 1.0),
+        (rules.integer(0), np.uint8(1), True),
+        (rules.integer(0), 1, 1.0),
+        (rules.whole(0), 1, np.int64(1)),
+        (rules.between(0, 1), 0, 1),
+        (rules.between(0, 1), 0.5, float('nan')),
+        (rules.positive(), 0.1, 0),
+        (rules.number(), 0, float('inf')),
+        (rules.text(), '', 1),
+        (rules.flag(), False, 0),
+        (rules.several(rules.whole(1)), (1, 2), (1, 0)),
+        (rules.optional(rules.whole(1)), None, 0),
+    ],
+)
 def test_a_rule_refuses_what_it_says(rule, good, bad):
     accepts, _ = rule
     assert accepts(good) and rules.problem('x', bad, (accepts, ''))
@@ -37,18 +51,33 @@ def test_what_is_missing_and_what_is_wrong_is_one_line():
     config = load_config('pretrain')
     del config['seed']
     config.batch.size = 0
-    with pytest.raises(UserError, match='^config.seed is missing; config.batch.size is 0, must be a whole number'):
+    with pytest.raises(
+        UserError, match='^config.seed is missing; config.batch.size is 0, must be a whole number'
+    ):
         rules.validate(config, pretrain.RULES)
     with pytest.raises(UserError, match=r'^config.data is \[1\], must be a group of fields$'):
-        rules.validate({'data': [1]}, {'data.rows': rules.whole(1), 'data.text.field': rules.text()})
-    with pytest.raises(UserError, match=f'^config.[a-z_.]+ and {len(pretrain.RULES) - 1} more fields are missing$'):
+        rules.validate(
+            {'data': [1]}, {'data.rows': rules.whole(1), 'data.text.field': rules.text()}
+        )
+    with pytest.raises(
+        UserError, match=f'^config.[a-z_.]+ and {len(pretrain.RULES) - 1} more fields are missing$'
+    ):
         rules.validate({}, pretrain.RULES)
 
 
-@pytest.mark.parametrize('name, arguments, module', [
-    ('pretrain', (), pretrain), ('finetune', ('cola',), finetune), ('zero_shot', ('cola',), zero_shot),
-    ('experiments', (), run_list)])
+@pytest.mark.parametrize(
+    'name, arguments, module',
+    [
+        ('pretrain', (), pretrain),
+        ('finetune', ('cola',), finetune),
+        ('zero_shot', ('cola',), zero_shot),
+        ('experiments', (), run_list),
+    ],
+)
 def test_every_field_of_a_config_has_a_rule(name, arguments, module):
     fields = rules.flatten(load_config(name, *arguments).to_dict())
-    assert not [field for field in fields
-                if not any(field == rule or field.startswith(f'{rule}.') for rule in module.RULES)]
+    assert not [
+        field
+        for field in fields
+        if not any(field == rule or field.startswith(f'{rule}.') for rule in module.RULES)
+    ]

@@ -1,4 +1,6 @@
-"""Tokens on the devices: the same windows, the same results to the bit, and nothing sent for them."""
+"""Tokens on the devices: the same windows, the same results to the bit, and nothing sent for
+them."""
+
 import types
 
 import numpy as np
@@ -11,9 +13,11 @@ from gpt1_jax.training import device_data
 pytestmark = pytest.mark.full
 
 
-def stream_of(*sizes, vocab_size=2 ** 16):
+def stream_of(*sizes, vocab_size=2**16):
     rng = np.random.default_rng(0)
-    return tokens.TokenStream(tuple(rng.integers(0, vocab_size, n).astype('<u2') for n in sizes), 'made up', 'f')
+    return tokens.TokenStream(
+        tuple(rng.integers(0, vocab_size, n).astype('<u2') for n in sizes), 'made up', 'f'
+    )
 
 
 @pytest.mark.quick
@@ -21,7 +25,11 @@ def stream_of(*sizes, vocab_size=2 ** 16):
 def test_every_window_is_the_one_that_the_host_would_read(sizes):
     stream = stream_of(*sizes)
     corpus = device_data.place(stream, 8, sharding.make_mesh(), 'yes')
-    assert corpus.dtype == np.uint16 and len(corpus.sharding.device_set) == 8 and corpus.is_fully_replicated
+    assert (
+        corpus.dtype == np.uint16
+        and len(corpus.sharding.device_set) == 8
+        and corpus.is_fully_replicated
+    )
     numbers = np.arange(stream.n_windows(8), dtype=np.int32)
     assert corpus.shape == (len(numbers) + 1, 8)
     found = device_data.windows(corpus, numbers)
@@ -29,9 +37,17 @@ def test_every_window_is_the_one_that_the_host_would_read(sizes):
     np.testing.assert_array_equal(found, [stream.window(i, 8) for i in numbers])
 
 
-@pytest.mark.parametrize('platform, stats, fits', [
-    ('gpu', {'bytes_limit': 8000}, True), ('tpu', {'bytes_limit': 8000}, True), ('gpu', {'bytes_limit': 7999}, False),
-    ('cpu', {'bytes_limit': 8000}, False), ('gpu', None, False), ('gpu', {}, False)])
+@pytest.mark.parametrize(
+    'platform, stats, fits',
+    [
+        ('gpu', {'bytes_limit': 8000}, True),
+        ('tpu', {'bytes_limit': 8000}, True),
+        ('gpu', {'bytes_limit': 7999}, False),
+        ('cpu', {'bytes_limit': 8000}, False),
+        ('gpu', None, False),
+        ('gpu', {}, False),
+    ],
+)
 def test_an_eighth_of_a_device_is_for_tokens(platform, stats, fits):
     device = types.SimpleNamespace(platform=platform, memory_stats=lambda: stats)
     assert device_data.fits(1000, device) == fits

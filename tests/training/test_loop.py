@@ -1,4 +1,5 @@
 """The training step and loop: interruption, losses that are not finite."""
+
 import functools
 import json
 import os
@@ -51,11 +52,17 @@ def test_the_step_is_compiled_with_xla_s_options_for_the_mesh_s_platform(monkeyp
 
 class Calls:
     """A session that keeps what it is given, and does what a test wants besides."""
+
     trace = profiling.Trace()
 
     def __init__(self, unlogged=(), show=lambda step: None, log=lambda step: None):
-        self.unlogged, self.show, self._also_log = unlogged, show, log
-        self.logged, self.saved, self.states, self.evaluated = [], [], [], []
+        self.unlogged = unlogged
+        self.show = show
+        self._also_log = log
+        self.logged = []
+        self.saved = []
+        self.states = []
+        self.evaluated = []
         self.state = self.error = None
 
     def log(self, step, values):
@@ -72,14 +79,31 @@ class Calls:
         return 0.5
 
 
-def loop(p, total, read=batch, hyper=HYPER, state=None, log_every=3, evaluate_every=4, save_every=5, **how):
-    """What a session was told in a loop of so many steps, from the start unless a state is given."""
+def loop(
+    p,
+    total,
+    read=batch,
+    hyper=HYPER,
+    state=None,
+    log_every=3,
+    evaluate_every=4,
+    save_every=5,
+    **how,
+):
+    """What a session was told in a loop of so many steps, from the start unless a state is
+    given."""
     calls = Calls(**how)
     state = p.init(jnp.uint32(0)) if state is None else state
     try:
-        calls.state = loop_lib.fit(p, state, hyper, loop_lib.Batches(read, 16, 128),
-                                   loop_lib.Intervals(total, log_every, evaluate_every, save_every), calls,
-                                   calls.evaluate)
+        calls.state = loop_lib.fit(
+            p,
+            state,
+            hyper,
+            loop_lib.Batches(read, 16, 128),
+            loop_lib.Intervals(total, log_every, evaluate_every, save_every),
+            calls,
+            calls.evaluate,
+        )
     except UserError as error:
         calls.error = error
     return calls
@@ -100,8 +124,12 @@ def test_the_loop_logs_evaluates_and_saves_at_its_steps_and_at_the_end():
 def test_a_row_has_the_learning_rate_of_its_step_and_the_mean_loss_since_the_row_before():
     each = dict(loop(program(), 6, log_every=1).logged)
     for step, row in loop(program(), 6, evaluate_every=NEVER, save_every=NEVER).logged:
-        assert row['learning_rate'] == each[step]['learning_rate'] != each[step - 1]['learning_rate']
-        assert row['loss'] == pytest.approx(np.mean([each[i]['loss'] for i in (step - 2, step - 1, step)]))
+        assert (
+            row['learning_rate'] == each[step]['learning_rate'] != each[step - 1]['learning_rate']
+        )
+        assert row['loss'] == pytest.approx(
+            np.mean([each[i]['loss'] for i in (step - 2, step - 1, step)])
+        )
 
 
 def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
@@ -122,21 +150,28 @@ def test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not(
     rare = dict(log_every=6, evaluate_every=NEVER, save_every=NEVER)
     first = loop(p, 12, show=send(signal.SIGTERM, 7), **rare)
     assert first.saved[-1][0] == 8 and len(first.left) == 2
-    again = loop(p, 12, state=jax.device_put(first.states[-1], jax.tree.map(lambda x: x.sharding, p.state)),
-                 unlogged=json.loads(json.dumps(first.left)), **rare)
+    again = loop(
+        p,
+        12,
+        state=jax.device_put(first.states[-1], jax.tree.map(lambda x: x.sharding, p.state)),
+        unlogged=json.loads(json.dumps(first.left)),
+        **rare,
+    )
     straight = loop(p, 12, **rare).logged
     assert [s for s, _ in first.logged + again.logged] == [s for s, _ in straight]
     assert again.logged[-1][1]['loss'] == straight[-1][1]['loss']
 
 
 def test_batches_are_read_once_each_and_an_error_comes_at_its_own_step():
-    p, read = program(), []
+    p = program()
+    read = []
 
     def reader(step, rows):
         read.append(step)
         if step == 7:
             raise UserError('the shard is gone')
         return batch(step, rows)
+
     loop(p, 6, reader)
     assert read == [0, 1, 2, 3, 4, 5]
     read.clear()
@@ -145,9 +180,14 @@ def test_batches_are_read_once_each_and_an_error_comes_at_its_own_step():
     assert [s for s, _ in calls.logged] == [3, 4, 5, 6]  # the seventh update is done, unlogged
 
 
-@pytest.mark.parametrize('log_every, rates', [(3, [128, 128, 128]), (1, [1.28, 128, 128, 128, 128, 128, 128])])
+@pytest.mark.parametrize(
+    'log_every, rates', [(3, [128, 128, 128]), (1, [1.28, 128, 128, 128, 128, 128, 128])]
+)
 def test_a_step_that_compiles_is_not_timed(monkeypatch, log_every, rates):
-    p, now, seen, lengths = program(), [0.0], set(), [9, 9, 5, 9, 3, 5, 9]
+    p = program()
+    now = [0.0]
+    seen = set()
+    lengths = [9, 9, 5, 9, 3, 5, 9]
     monkeypatch.setattr(log_window, 'time', types.SimpleNamespace(perf_counter=lambda: now[0]))
 
     def step(state, placed, hyper):
@@ -157,8 +197,11 @@ def test_a_step_that_compiles_is_not_timed(monkeypatch, log_every, rates):
         return p.step(state, placed, hyper)
 
     def read(step, rows):
-        return {'tokens': batch(step, rows)['tokens'][:, :lengths[step]]}
-    calls = loop(p._replace(step=step), 7, read, log_every=log_every, evaluate_every=NEVER, save_every=NEVER)
+        return {'tokens': batch(step, rows)['tokens'][:, : lengths[step]]}
+
+    calls = loop(
+        p._replace(step=step), 7, read, log_every=log_every, evaluate_every=NEVER, save_every=NEVER
+    )
     assert [values['tokens_per_s'] for _, values in calls.logged] == rates  # of 128 tokens a step
     assert calls.logged[1][1]['seconds_left'] == 7 - calls.logged[1][0]
 
@@ -174,31 +217,58 @@ def test_steps_of_another_process_do_not_count_in_the_pace(monkeypatch):
 
 @functools.lru_cache
 def weighted():
-    """A program whose loss is not finite where a row's weight is not; its gradient, where all `still` are 0."""
+    """A program whose loss is not finite where a row's weight is not; its gradient, where all
+    `still` are 0."""
+
     def loss(params, batch, key, hyper):
         hidden, table = MODEL.apply({'params': params}, batch['tokens'][:, :-1], key)
-        still = jnp.sqrt(jnp.mean(jnp.square(hidden)) * jnp.mean(batch['still']))  # at 0 its slope is infinite
-        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:]) * batch['weight']) + still, {}
-    return loop_lib.make_program(init(MODEL, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1)))
+        # At 0 its slope is infinite
+        still = jnp.sqrt(jnp.mean(jnp.square(hidden)) * jnp.mean(batch['still']))
+        return jnp.mean(
+            losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:]) * batch['weight']
+        ) + still, {}
+
+    return loop_lib.make_program(
+        init(MODEL, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1))
+    )
 
 
 def bad_at(*steps, name='weight'):
     bad = {'weight': np.nan, 'still': 0}[name]
-    return lambda step, rows: batch(step, rows) | {
-        one: np.full(16, bad if one == name and step in steps else 1, np.float32)[rows] for one in ('weight', 'still')}
+    return lambda step, rows: (
+        batch(step, rows)
+        | {
+            one: np.full(16, bad if one == name and step in steps else 1, np.float32)[rows]
+            for one in ('weight', 'still')
+        }
+    )
 
 
 @pytest.mark.parametrize('name, waits', [('weight', True), ('weight', False), ('still', True)])
 def test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched(name, waits):
     p = weighted()
-    calls = loop(p, 12, bad_at(7, name=name), save_every=8 if waits else NEVER, log_every=NEVER, evaluate_every=NEVER)
-    assert ', gradient norm nan at step 8 (rows 112 to 127 in the order of training): the state of step 7 is saved' in (
-        str(calls.error)) and str(calls.error).startswith('loss nan') == (name == 'weight')
+    calls = loop(
+        p,
+        12,
+        bad_at(7, name=name),
+        save_every=8 if waits else NEVER,
+        log_every=NEVER,
+        evaluate_every=NEVER,
+    )
+    assert (
+        ', gradient norm nan at step 8 (rows 112 to 127 in the order of training): the state of '
+        'step 7 is saved'
+        in (str(calls.error))
+        and str(calls.error).startswith('loss nan') == (name == 'weight')
+    )
     whole = loop(p, 7, bad_at()).state
     (saved,) = calls.states
     assert calls.saved == [(7, None)] and int(saved.step) == 7
-    jax.tree.map(np.testing.assert_array_equal, (saved.params, saved.opt_state),
-                 jax.device_get((whole.params, whole.opt_state)))
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        (saved.params, saved.opt_state),
+        jax.device_get((whole.params, whole.opt_state)),
+    )
 
 
 def test_bad_batches_are_skipped_as_often_as_allowed_and_counted():

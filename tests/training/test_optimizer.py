@@ -10,20 +10,35 @@ from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.training import optimizer
 from meshes import shapes
 
-# A tree with every kind of leaf; biases and gains of the blocks are stacked over two layers. The gradients of one leaf
-# are so small that epsilon counts, and those of the first updates so large that they are clipped.
-SHAPES = {'backbone': {'embed': {'tokens': (5, 4), 'specials': (3, 4), 'positions': (2, 4)},
-                       'blocks': {'ln_1': {'scale': (2, 4), 'bias': (2, 4)},
-                                  'fc': {'kernel': (2, 4, 3), 'bias': (2, 3)}}},
-          'classifier': {'kernel': (4, 2), 'bias': (2,)}}
-DECAYED = {'backbone/embed/tokens', 'backbone/embed/specials', 'backbone/embed/positions', 'backbone/blocks/fc/kernel',
-           'classifier/kernel'}
+# A tree with every kind of leaf; biases and gains of the blocks are stacked over two layers. The
+# gradients of one leaf are so small that epsilon counts, and those of the first updates so large
+# that they are clipped.
+SHAPES = {
+    'backbone': {
+        'embed': {'tokens': (5, 4), 'specials': (3, 4), 'positions': (2, 4)},
+        'blocks': {
+            'ln_1': {'scale': (2, 4), 'bias': (2, 4)},
+            'fc': {'kernel': (2, 4, 3), 'bias': (2, 3)},
+        },
+    },
+    'classifier': {'kernel': (4, 2), 'bias': (2,)},
+}
+DECAYED = {
+    'backbone/embed/tokens',
+    'backbone/embed/specials',
+    'backbone/embed/positions',
+    'backbone/blocks/fc/kernel',
+    'classifier/kernel',
+}
 
 
 def draw(seed, scale=1.0):
     generator = np.random.default_rng(seed)
-    return jax.tree.map(lambda shape: (generator.normal(size=shape) * scale).astype(np.float32), SHAPES,
-                        is_leaf=lambda x: isinstance(x, tuple))
+    return jax.tree.map(
+        lambda shape: (generator.normal(size=shape) * scale).astype(np.float32),
+        SHAPES,
+        is_leaf=lambda x: isinstance(x, tuple),
+    )
 
 
 def gradients(t):
@@ -33,40 +48,49 @@ def gradients(t):
 
 
 def released(params, schedule, peak, warmup, total, updates, clip=1.0):
-    """The released opt.py's formula in numpy float64: (parameters after the updates, norms before clipping)."""
+    """The released opt.py's formula in numpy float64: (parameters after the updates, norms before
+    clipping)."""
     p = {name: leaf.astype(np.float64) for name, leaf in named_leaves(params).items()}
     m, v = ({name: np.zeros_like(leaf) for name, leaf in p.items()} for _ in range(2))
     norms = []
     for t in range(updates):
-        x, w = t / total, warmup / total
+        x = t / total
+        w = warmup / total
         if schedule == 'linear':
             s = (x / w if x <= w else 1) * (1 - x)
         else:
             s = x / w if x <= w else 0.5 * (1 + np.cos(np.pi * x))
         g = {name: leaf.astype(np.float64) for name, leaf in named_leaves(gradients(t)).items()}
-        norms.append(np.sqrt(sum((leaf ** 2).sum() for leaf in g.values())))
+        norms.append(np.sqrt(sum((leaf**2).sum() for leaf in g.values())))
         lrt = peak * s * np.sqrt(1 - 0.999 ** (t + 1)) / (1 - 0.9 ** (t + 1))
         for name in p:
             clipped = g[name] * min(1.0, clip / norms[-1])
             m[name] = 0.9 * m[name] + 0.1 * clipped
-            v[name] = 0.999 * v[name] + 0.001 * clipped ** 2
-            p[name] = p[name] - lrt * (m[name] / (np.sqrt(v[name]) + 1e-8) + (0.01 * p[name] if name in DECAYED else 0))
+            v[name] = 0.999 * v[name] + 0.001 * clipped**2
+            p[name] = p[name] - lrt * (
+                m[name] / (np.sqrt(v[name]) + 1e-8) + (0.01 * p[name] if name in DECAYED else 0)
+            )
     return p, norms
 
 
 @pytest.mark.parametrize('schedule', ['cosine', 'linear'])
 def test_the_first_50_updates_equal_the_released_formula(schedule):
-    peak, warmup, total = 0.3, 7, 60
+    peak = 0.3
+    warmup = 7
+    total = 60
     params = draw(0)
     expected, norms = released(params, schedule, peak, warmup, total, 50)
     assert max(norms[5:]) < 1 < min(norms[:5])  # some updates are clipped, some are not
-    adam, rate = optimizer.adam(), getattr(optimizer, f'warmup_{schedule}')(peak, warmup, total)
+    adam = optimizer.adam()
+    rate = getattr(optimizer, f'warmup_{schedule}')(peak, warmup, total)
 
     @jax.jit
     def update(params, state, grads, step):
         updates, state = adam.update(grads, state, params, learning_rate=rate(step))
         return optax.apply_updates(params, updates), state
-    found, state = params, adam.init(params)
+
+    found = params
+    state = adam.init(params)
     for t in range(50):
         found, state = update(found, state, gradients(t), t)
     for name, leaf in named_leaves(found).items():
@@ -80,29 +104,49 @@ def test_decay_touches_weights_and_embeddings_but_no_bias_and_no_gain_of_the_sta
     config = GPTConfig(vocab_size=5, n_special=3, n_ctx=4, n_embd=4, n_layer=2, n_head=2, n_inner=3)
     model = TaskModel(GPT(config), 'choice', 1)
     params = jax.tree.map(lambda x: jnp.ones(x.shape), shapes(model, 2))
-    adam, zero = optimizer.adam(), jax.tree.map(jnp.zeros_like, params)
+    adam = optimizer.adam()
+    zero = jax.tree.map(jnp.zeros_like, params)
     updates, _ = jax.jit(adam.update)(zero, adam.init(params), params, learning_rate=1.0)
     decayed = {name for name, update in named_leaves(updates).items() if update.any()}
     assert decayed == {
-        'backbone/embed/tokens', 'backbone/embed/specials', 'backbone/embed/positions',
-        'backbone/blocks/attn/qkv/kernel', 'backbone/blocks/attn/out/kernel', 'backbone/blocks/mlp/fc/kernel',
-        'backbone/blocks/mlp/proj/kernel', 'classifier/kernel'}
+        'backbone/embed/tokens',
+        'backbone/embed/specials',
+        'backbone/embed/positions',
+        'backbone/blocks/attn/qkv/kernel',
+        'backbone/blocks/attn/out/kernel',
+        'backbone/blocks/mlp/fc/kernel',
+        'backbone/blocks/mlp/proj/kernel',
+        'classifier/kernel',
+    }
     # Which the released rule, rank above 1, would decay.
     assert params['backbone']['blocks']['attn']['qkv']['bias'].ndim == 4
 
 
-@pytest.mark.parametrize('name, rates', [
-    ('cosine', {0: 0.0, 1: 0.5, 2: 1.0, 3: 0.79389263, 5: 0.5, 9: 0.02447174, 10: 0.0, 12: 0.0}),
-    ('linear', {0: 0.0, 1: 0.45, 2: 0.8, 3: 0.7, 5: 0.5, 9: 0.1, 10: 0.0, 12: 0.0}),
-    ('constant', {0: 0.0, 1: 0.5, 2: 1.0, 3: 1.0, 10: 1.0, 12: 1.0}),
-    ('stable_decay', {0: 0.0, 1: 0.5, 2: 1.0, 6: 1.0, 7: 0.75, 8: 0.5, 9: 0.25, 10: 0.0, 12: 0.0})])
+@pytest.mark.parametrize(
+    'name, rates',
+    [
+        (
+            'cosine',
+            {0: 0.0, 1: 0.5, 2: 1.0, 3: 0.79389263, 5: 0.5, 9: 0.02447174, 10: 0.0, 12: 0.0},
+        ),
+        ('linear', {0: 0.0, 1: 0.45, 2: 0.8, 3: 0.7, 5: 0.5, 9: 0.1, 10: 0.0, 12: 0.0}),
+        ('constant', {0: 0.0, 1: 0.5, 2: 1.0, 3: 1.0, 10: 1.0, 12: 1.0}),
+        (
+            'stable_decay',
+            {0: 0.0, 1: 0.5, 2: 1.0, 6: 1.0, 7: 0.75, 8: 0.5, 9: 0.25, 10: 0.0, 12: 0.0},
+        ),
+    ],
+)
 def test_schedules_by_hand(name, rates):
-    """Two of ten updates of warm-up. The cosine is that of the whole run, so it starts below the peak; stable_decay
-    falls over the last four."""
+    """Two of ten updates of warm-up. The cosine is that of the whole run, so it starts below the
+    peak; stable_decay falls over the last four."""
     schedule = optimizer.SCHEDULES[name](4.0, 2, 10, 4)
-    assert {step: float(schedule(step)) / 4 for step in rates} == pytest.approx(rates, rel=1e-6, abs=1e-7)
+    assert {step: float(schedule(step)) / 4 for step in rates} == pytest.approx(
+        rates, rel=1e-6, abs=1e-7
+    )
 
 
 def test_stable_decay_can_be_extended_from_its_constant_part():
-    short, long = optimizer.stable_decay(3e-4, 5, 100, 20), optimizer.stable_decay(3e-4, 5, 1000, 200)
+    short = optimizer.stable_decay(3e-4, 5, 100, 20)
+    long = optimizer.stable_decay(3e-4, 5, 1000, 200)
     assert [float(short(step)) for step in range(81)] == [float(long(step)) for step in range(81)]

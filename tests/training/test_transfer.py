@@ -22,10 +22,14 @@ def tree(seed, **sizes):
 
 @pytest.mark.parametrize('n', [-1, 0, 2, 4])
 def test_exactly_n_layers_are_transferred_to_the_bit(n):
-    fresh, old = tree(1, n_special=3), tree(2)
+    fresh = tree(1, n_special=3)
+    old = tree(2)
     found = jax.device_get(transfer.transfer(fresh, old, n))
-    blocks = jax.tree.map(lambda new, old: np.concatenate([old[:max(n, 0)], new[max(n, 0):]]),
-                          fresh['blocks'], old['blocks'])
+    blocks = jax.tree.map(
+        lambda new, old: np.concatenate([old[: max(n, 0)], new[max(n, 0) :]]),
+        fresh['blocks'],
+        old['blocks'],
+    )
     embed = (old if n >= 0 else fresh)['embed'] | {'specials': fresh['embed']['specials']}
     jax.tree.map(np.testing.assert_array_equal, found, {'embed': embed, 'blocks': blocks})
 
@@ -49,25 +53,45 @@ def test_a_number_of_layers_that_the_model_lacks_is_refused(n):
         transfer.check_depth(n, 4)
 
 
-# Training rows of the paper's twelve sets as published; Story Cloze's as the released code splits them.
-PUBLISHED = {'mnli': 392702, 'snli': 549367, 'scitail': 23596, 'qnli': 104743, 'rte': 2490, 'race': 87866,
-             'story_cloze': 1497, 'cola': 8551, 'sst2': 67349, 'mrpc': 3668, 'stsb': 5749, 'qqp': 363846}
+# Training rows of the paper's twelve sets as published; Story Cloze's as the released code splits
+# them.
+PUBLISHED = {
+    'mnli': 392702,
+    'snli': 549367,
+    'scitail': 23596,
+    'qnli': 104743,
+    'rte': 2490,
+    'race': 87866,
+    'story_cloze': 1497,
+    'cola': 8551,
+    'sst2': 67349,
+    'mrpc': 3668,
+    'stsb': 5749,
+    'qqp': 363846,
+}
 
 
 def test_the_papers_sets_have_three_epochs_and_few_rows_are_read_until_there_are_a_hundred_updates():
     size = load_config('finetune').batch.size
-    assert {task: transfer.epochs(rows // size) for task, rows in PUBLISHED.items()} == dict.fromkeys(PUBLISHED, 3)
+    assert {
+        task: transfer.epochs(rows // size) for task, rows in PUBLISHED.items()
+    } == dict.fromkeys(PUBLISHED, 3)
     assert [transfer.epochs(steps) for steps in (1, 6, 33, 34)] == [100, 17, 4, 3]
 
 
 def test_the_rate_is_the_papers_at_its_width_and_rises_to_a_thousandth_at_smaller_ones():
-    assert transfer.peak_rate(768) == transfer.peak_rate(2048) == 6.25e-5  # 2,048: the LSTM of Table 5
+    # 2,048: the LSTM of Table 5
+    assert transfer.peak_rate(768) == transfer.peak_rate(2048) == 6.25e-5
     assert transfer.peak_rate(384) == pytest.approx(2.5e-4)
     assert [transfer.peak_rate(width) for width in (128, 32)] == [1e-3, 1e-3]
 
 
 def test_the_papers_sets_but_rte_and_story_cloze_are_padded_to_twelve_lengths():
     size = load_config('finetune').batch.size
-    updates = {task: rows // size * transfer.epochs(rows // size) for task, rows in PUBLISHED.items()}
+    updates = {
+        task: rows // size * transfer.epochs(rows // size) for task, rows in PUBLISHED.items()
+    }
     fewer = {'rte': 6, 'story_cloze': 6}
-    assert {task: transfer.lengths(n) for task, n in updates.items()} == dict.fromkeys(PUBLISHED, 12) | fewer
+    assert {task: transfer.lengths(n) for task, n in updates.items()} == dict.fromkeys(
+        PUBLISHED, 12
+    ) | fewer

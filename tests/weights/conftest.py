@@ -1,4 +1,5 @@
 """Runs, and what is exported of them, that several tests of the weights share."""
+
 import shutil
 
 import pytest
@@ -29,7 +30,9 @@ def exported(base, pretrained):
 def released_run(base):
     """The published vocabulary's layout."""
     released.write(base / 'released')
-    return hugging_face.convert(base / 'released', base / 'released_run', origin='openai-community/openai-gpt')
+    return hugging_face.convert(
+        base / 'released', base / 'released_run', origin='openai-community/openai-gpt'
+    )
 
 
 @pytest.fixture(scope='session')

@@ -1,4 +1,5 @@
 """Models by their names on the Hugging Face Hub, with the library's download patched."""
+
 import json
 import pathlib
 import shutil
@@ -32,9 +33,16 @@ def server(tmp_path, monkeypatch):
 
 @pytest.fixture
 def repository(server, theirs):
-    """The files of openai-community/openai-gpt, by their names: one more than is read is a pickle."""
+    """The files of openai-community/openai-gpt, by their names: one more than is read is a
+    pickle."""
     files = {path.name: path.read_bytes() for path in theirs.iterdir() if path.is_file()}
-    assert {'config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json', 'merges.txt'} <= files.keys()
+    assert {
+        'config.json',
+        'model.safetensors',
+        'tokenizer.json',
+        'vocab.json',
+        'merges.txt',
+    } <= files.keys()
     files |= {'pytorch_model.bin': b'\x80\x02.', 'tf_model.h5': b'', 'rust_model.ot': b''}
     server.add(NAME, files)
     return files
@@ -46,20 +54,33 @@ def trained(tmp_path_factory):
 
 
 def same_params(one, other):
-    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(other.params),
-                                                    strict=True))
+    return all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(other.params), strict=True)
+    )
 
 
-def test_a_model_is_loaded_by_name_without_its_pickles(server, repository, released_run, tmp_path, monkeypatch):
+def test_a_model_is_loaded_by_name_without_its_pickles(
+    server, repository, released_run, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     loaded = gpt1_jax.load(NAME)
     assert same_params(loaded, gpt1_jax.load(released_run.path)) and loaded.step == 0
     assert loaded.tokenizer.fingerprint == released_run.tokenizer().fingerprint
     commit = server.add(NAME, repository)
     assert loaded.config['imported']['from'] == f'Hugging Face, {NAME} at {commit}'
-    assert {*server.asked} == {'config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json', 'merges.txt'}
-    assert loaded.path == str(tmp_path / 'cache' / 'gpt1_jax' / 'hub' / 'openai-community--openai-gpt' / commit)
-    assert list(pathlib.Path(loaded.path).parent.iterdir()) == [pathlib.Path(loaded.path)]  # nothing half-made
+    assert {*server.asked} == {
+        'config.json',
+        'model.safetensors',
+        'tokenizer.json',
+        'vocab.json',
+        'merges.txt',
+    }
+    assert loaded.path == str(
+        tmp_path / 'cache' / 'gpt1_jax' / 'hub' / 'openai-community--openai-gpt' / commit
+    )
+    # Nothing half-made
+    assert list(pathlib.Path(loaded.path).parent.iterdir()) == [pathlib.Path(loaded.path)]
 
 
 def test_it_is_imported_once_and_then_needs_no_network(theirs, tmp_path, monkeypatch):
@@ -70,7 +91,10 @@ def test_it_is_imported_once_and_then_needs_no_network(theirs, tmp_path, monkeyp
         local = gpt1_jax.load(theirs)  # a directory in Hugging Face's layout
     assert same_params(first, local) and local.config['imported']['from'] == 'Hugging Face'
     monkeypatch.setattr(import_hugging_face, 'convert', None)
-    assert gpt1_jax.load(f'hf:{NAME}').path == first.path and gpt1_jax.load('theirs').path == local.path
+    assert (
+        gpt1_jax.load(f'hf:{NAME}').path == first.path
+        and gpt1_jax.load('theirs').path == local.path
+    )
     assert refusal(gpt1_jax.load, 'me/other').startswith('hf:me/other: ConnectionError: ')
 
 
@@ -84,7 +108,9 @@ def test_a_directory_whose_config_has_changed_is_imported_again(theirs, tmp_path
 
 
 @pytest.mark.parametrize('cache', ['cache', 'link', '../cache'])
-def test_what_is_evaluated_of_an_imported_model_is_written_here(theirs, tmp_path, monkeypatch, cache):
+def test_what_is_evaluated_of_an_imported_model_is_written_here(
+    theirs, tmp_path, monkeypatch, cache
+):
     (tmp_path / 'here').mkdir()
     (tmp_path / 'cache').mkdir()
     (tmp_path / 'link').symlink_to(tmp_path / 'cache')
@@ -104,19 +130,27 @@ def test_weights_in_another_form_are_named_when_a_directory_is_loaded(theirs):
 def test_the_importing_program_takes_the_vocabulary_of_a_name(tmp_path, monkeypatch, capsys):
     file = pathlib.Path(from_hub.__file__).parent / 'novels' / 'model.safetensors'
     run_main(monkeypatch, source=str(file), out=str(tmp_path / 'run'), tokenizer='novels', n_head=4)
-    assert workdir.load(tmp_path / 'run').tokenizer().fingerprint == gpt1_jax.load('novels').tokenizer.fingerprint
+    assert (
+        workdir.load(tmp_path / 'run').tokenizer().fingerprint
+        == gpt1_jax.load('novels').tokenizer.fingerprint
+    )
 
 
 def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'runs').mkdir()
-    assert refusal(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
+    assert (
+        refusal(gpt1_jax.load, 'runs/gpt2')
+        == 'runs/gpt2: not a run directory (no config.json in it)'
+    )
     (tmp_path / 'openai-community').mkdir()
     (tmp_path / NAME).symlink_to(released_run.path)
     assert gpt1_jax.load(NAME).path == NAME and server.asked == []
 
 
-def test_a_directory_that_is_not_there_is_named_beside_what_the_hub_says(server, tmp_path, monkeypatch):
+def test_a_directory_that_is_not_there_is_named_beside_what_the_hub_says(
+    server, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     said = refusal(gpt1_jax.load, 'runs/none')
     assert said.startswith('hf:runs/none: FileNotFoundError: 404 Client Error.')
@@ -126,22 +160,34 @@ def test_a_directory_that_is_not_there_is_named_beside_what_the_hub_says(server,
 
 def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkeypatch):
     files = repository
-    server.add('me/pickle', {'config.json': files['config.json'], 'pytorch_model.bin': b'\x80\x02.'})
+    server.add(
+        'me/pickle', {'config.json': files['config.json'], 'pytorch_model.bin': b'\x80\x02.'}
+    )
     server.add('me/short', files | {'model.safetensors': files['model.safetensors'][:-10]})
     server.add('me/bert', files | {'config.json': b'{"model_type": "bert"}'})
     for name, message in (
-            ('me/pickle', 'has no model.safetensors (pickles such as pytorch_model.bin are never read)'),
-            ('me/short', 'not a complete safetensors file'), ('me/bert', "model_type is 'bert', must be 'openai-gpt'"),
-            (f'{NAME}@v9', 'its revision v9 Not Found')):
+        (
+            'me/pickle',
+            'has no model.safetensors (pickles such as pytorch_model.bin are never read)',
+        ),
+        ('me/short', 'not a complete safetensors file'),
+        ('me/bert', "model_type is 'bert', must be 'openai-gpt'"),
+        (f'{NAME}@v9', 'its revision v9 Not Found'),
+    ):
         assert message in refusal(from_hub.local_run, f'hf:{name}')
     monkeypatch.setattr(processes, 'joined', lambda: True)
     assert refusal(from_hub.local_run, f'hf:{NAME}').endswith(
-        f'gpt1 hugging_face --source=hf:{NAME} --out=RUN')
+        f'gpt1 hugging_face --source=hf:{NAME} --out=RUN'
+    )
 
 
 def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, capsys):
     config = finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=f'hf:{NAME}')
-    assert finetune.resolve(config).origin.run.config['imported']['from'].startswith(f'Hugging Face, {NAME} at ')
+    assert (
+        finetune.resolve(config)
+        .origin.run.config['imported']['from']
+        .startswith(f'Hugging Face, {NAME} at ')
+    )
     run_main(monkeypatch, source=f'hf:{NAME}', out=str(tmp_path / 'run'))
     assert 'parameters, vocabulary of' in capsys.readouterr().out
     assert NAME in workdir.load(tmp_path / 'run').config['imported']['from']
@@ -159,7 +205,14 @@ def test_a_branch_is_loaded_by_its_name(server, trained, tmp_path, monkeypatch):
 
 def test_flags_of_one_direction_are_refused_in_the_other(trained, monkeypatch):
     assert refusal(run_main, monkeypatch, export=str(trained.path), source='x') == (
-        'give either --export=RUN or --source=DIR_OR_FILE')
+        'give either --export=RUN or --source=DIR_OR_FILE'
+    )
     for name, value in {'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
-        assert refusal(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} needs --export'
-    assert refusal(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head needs --source'
+        assert (
+            refusal(run_main, monkeypatch, source='x', **{name: value})
+            == f'--{name} needs --export'
+        )
+    assert (
+        refusal(run_main, monkeypatch, export=str(trained.path), n_head=4)
+        == '--n_head needs --source'
+    )

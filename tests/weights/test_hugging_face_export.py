@@ -1,4 +1,5 @@
 """Hugging Face's directories: what transformers makes of an export."""
+
 import dataclasses
 import json
 import types
@@ -23,9 +24,13 @@ pytestmark = pytest.mark.full
 
 
 def test_transformers_loads_an_export_and_gives_its_logits_and_its_greedy_continuation(
-        pretrained, exported, transformers):
+    pretrained, exported, transformers
+):
     import torch
-    theirs, info = transformers.AutoModelForCausalLM.from_pretrained(exported, output_loading_info=True)
+
+    theirs, info = transformers.AutoModelForCausalLM.from_pretrained(
+        exported, output_loading_info=True
+    )
     assert isinstance(theirs, transformers.OpenAIGPTLMHeadModel) and not any(info.values()), info
     theirs.eval()
     params = restored(pretrained)
@@ -34,7 +39,9 @@ def test_transformers_loads_an_export_and_gives_its_logits_and_its_greedy_contin
     given = transformers.AutoTokenizer.from_pretrained(exported)(prompt, return_tensors='pt')
     with torch.no_grad():
         expected = theirs(torch.from_numpy(ids)[None]).logits[0].numpy()
-        found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
+        found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[
+            0
+        ].tolist()
     assert np.abs(expected).max() > 1
     np.testing.assert_allclose(plain_scores.logits(params, ids), expected, rtol=1e-5, atol=1e-5)
     ours = pretrained.tokenizer().encode(prompt)
@@ -46,15 +53,26 @@ def test_transformers_loads_an_export_and_gives_its_logits_and_its_greedy_contin
 
 def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transformers):
     import torch
-    theirs, info = transformers.OpenAIGPTForSequenceClassification.from_pretrained(classifier, output_loading_info=True)
+
+    theirs, info = transformers.OpenAIGPTForSequenceClassification.from_pretrained(
+        classifier, output_loading_info=True
+    )
     assert not any(info.values()), info
     assert theirs.config.id2label == {0: '0', 1: '1'}
-    texts = [' '.join(WORDS[i:i + 2 + i % 3]) for i in range(13)]
+    texts = [' '.join(WORDS[i : i + 2 + i % 3]) for i in range(13)]
     fitted = load.fine_tuned(tuned)
-    encoded = inputs.encode_all([Example(str(i), (text,)) for i, text in enumerate(texts)], fitted.task,
-                                fitted.tokenizer, fitted.n_ctx)
-    ours = fine_tuned_lib.logits(fitted.model, fitted.mesh, fitted.params, encoded, 16, fitted.sizes)
-    given = transformers.AutoTokenizer.from_pretrained(classifier)(texts, padding=True, return_tensors='pt')
+    encoded = inputs.encode_all(
+        [Example(str(i), (text,)) for i, text in enumerate(texts)],
+        fitted.task,
+        fitted.tokenizer,
+        fitted.n_ctx,
+    )
+    ours = fine_tuned_lib.logits(
+        fitted.model, fitted.mesh, fitted.params, encoded, 16, fitted.sizes
+    )
+    given = transformers.AutoTokenizer.from_pretrained(classifier)(
+        texts, padding=True, return_tensors='pt'
+    )
     assert given.input_ids[0][given.attention_mask[0] == 1].tolist() == encoded[0].sequences[0]
     with torch.no_grad():  # of several lengths, so with padding
         found = theirs.eval()(**given).logits.numpy()
@@ -71,14 +89,38 @@ def test_a_score_becomes_a_regression(released_run, tmp_path):
     assert 'The prediction is 1 + 6 x the logit.' in (tmp_path / 'out' / 'README.md').read_text()
 
 
-@pytest.mark.parametrize('which, change, message', [
-    ('tuned', lambda c: c.update(task='mrpc'), r'head of mrpc \(similarity\) reads several sequences'),
-    ('tuned', lambda c: c.update(task='race'), r'head of race \(choice\) reads several sequences'),
-    ('pretrained', lambda c: c['model'].update(n_inner=32), 'n_inner is 32, OpenAIGPT always has 64'),
-    ('pretrained', lambda c: c.update(model={'kind': 'lstm', 'n_units': 16, 'n_ctx': 48, 'vocab_size': 300}),
-     "model.kind is 'lstm', and transformers has only the GPT"),
-], ids=['similarity', 'choice', 'width', 'lstm'])
-def test_a_run_without_a_class_in_transformers_is_refused(which, change, message, request, tmp_path):
+@pytest.mark.parametrize(
+    'which, change, message',
+    [
+        (
+            'tuned',
+            lambda c: c.update(task='mrpc'),
+            r'head of mrpc \(similarity\) reads several '
+            r'sequences',
+        ),
+        (
+            'tuned',
+            lambda c: c.update(task='race'),
+            r'head of race \(choice\) reads several sequences',
+        ),
+        (
+            'pretrained',
+            lambda c: c['model'].update(n_inner=32),
+            'n_inner is 32, OpenAIGPT always has 64',
+        ),
+        (
+            'pretrained',
+            lambda c: c.update(
+                model={'kind': 'lstm', 'n_units': 16, 'n_ctx': 48, 'vocab_size': 300}
+            ),
+            "model.kind is 'lstm', and transformers has only the GPT",
+        ),
+    ],
+    ids=['similarity', 'choice', 'width', 'lstm'],
+)
+def test_a_run_without_a_class_in_transformers_is_refused(
+    which, change, message, request, tmp_path
+):
     run = edited(request.getfixturevalue(which), tmp_path / 'run', change)
     with pytest.raises(UserError, match=f'run: cannot be exported: .*{message}') as caught:
         hugging_face.export(run, tmp_path / 'out')
@@ -92,19 +134,28 @@ class Variant(gpt.GPTConfig):
 
 def test_a_field_or_an_array_that_openaigpt_lacks_is_refused(pretrained, monkeypatch, tmp_path):
     """A contributor's model: pre-LayerNorm by a new field, and untied output weights."""
-    monkeypatch.setattr(export_hugging_face, 'backbone',
-                        lambda fields: types.SimpleNamespace(config=Variant(vocab_size=9, norm='pre')))
-    with pytest.raises(UserError, match="cannot be exported: model.norm is 'pre', OpenAIGPT always has 'post'"):
+    monkeypatch.setattr(
+        export_hugging_face,
+        'backbone',
+        lambda fields: types.SimpleNamespace(config=Variant(vocab_size=9, norm='pre')),
+    )
+    with pytest.raises(
+        UserError, match="cannot be exported: model.norm is 'pre', OpenAIGPT always has 'post'"
+    ):
         export_hugging_face.check(pretrained)
     monkeypatch.undo()
     untied = restored(pretrained) | {'output': {'kernel': np.ones(3, np.float32)}}
     monkeypatch.setattr(load, 'pretrained', lambda *_: (None, untied))
-    with pytest.raises(UserError, match='cannot be exported: output/kernel: OpenAIGPT has no such parameters'):
+    with pytest.raises(
+        UserError, match='cannot be exported: output/kernel: OpenAIGPT has no such parameters'
+    ):
         hugging_face.export(pretrained.path, tmp_path / 'out')
     assert not (tmp_path / 'out').exists()
 
 
-def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pretrained, exported, tmp_path):
+def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(
+    pretrained, exported, tmp_path
+):
     (tmp_path / 'thesis.txt').write_text('mine')
     with pytest.raises(UserError, match='holds other files'):
         hugging_face.export(pretrained.path, tmp_path)
@@ -115,12 +166,22 @@ def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pr
 
 
 def test_an_export_in_bfloat16_is_half_as_large_and_holds_the_rounded_weights(
-        pretrained, exported, tmp_path, monkeypatch, capsys):
-    run_main(monkeypatch, export=str(pretrained.path), out=str(tmp_path / 'half'), step=4, dtype='bfloat16',
-             license='mit')
+    pretrained, exported, tmp_path, monkeypatch, capsys
+):
+    run_main(
+        monkeypatch,
+        export=str(pretrained.path),
+        out=str(tmp_path / 'half'),
+        step=4,
+        dtype='bfloat16',
+        license='mit',
+    )
     assert 'model.safetensors' in capsys.readouterr().out
     assert (tmp_path / 'half' / 'README.md').read_text().startswith('---\nlicense: "mit"\n')
-    sizes = [(directory / 'model.safetensors').stat().st_size for directory in (tmp_path / 'half', exported)]
+    sizes = [
+        (directory / 'model.safetensors').stat().st_size
+        for directory in (tmp_path / 'half', exported)
+    ]
     assert 0.5 * sizes[1] <= sizes[0] < 0.6 * sizes[1]
     back = hugging_face.convert(tmp_path / 'half', tmp_path / 'run')
     before, after = (load.pretrained(*which, MESH)[1] for which in ((pretrained, 4), (back, 0)))

@@ -1,4 +1,5 @@
 """The card of an exported model: what it says, and what it calls a departure from the recipe."""
+
 import pathlib
 
 import pytest
@@ -13,7 +14,11 @@ pytestmark = pytest.mark.full
 
 
 def run_of(kind, config, vocab_size):
-    model = {name: value for name, value in config.model.to_dict().items() if name != 'n_units' and value is not None}
+    model = {
+        name: value
+        for name, value in config.model.to_dict().items()
+        if name != 'n_units' and value is not None
+    }
     model['vocab_size'] = vocab_size
     return workdir.Run(pathlib.Path('run'), config.to_dict() | {'kind': kind, 'model': model})
 
@@ -24,77 +29,153 @@ def test_the_paper_s_configs_depart_from_nothing(kind):
     config = load_config(kind)
     config.model = load_config('pretrain').model  # a run's has the pretrained model's sizes
     found = model_card.deviations(run_of(kind, config, 40478))
-    assert [line for line in found if 'BooksCorpus' not in line] == [] and len(found) == (kind == 'pretrain')
-    assert {'model.n_layer', 'optimizer.b2', 'batch.size', 'train.epochs'} <= model_card.defaults(kind).keys()
+    assert [line for line in found if 'BooksCorpus' not in line] == [] and len(found) == (
+        kind == 'pretrain'
+    )
+    assert {'model.n_layer', 'optimizer.b2', 'batch.size', 'train.epochs'} <= model_card.defaults(
+        kind
+    ).keys()
 
 
-@pytest.mark.parametrize('kind, change, vocab_size, line', [
-    ('pretrain', {'batch__size': 8}, 40478, 'batch.size is 8, in the paper 64'),
-    ('pretrain', {'train__steps': 100}, 40478, 'train.steps is 100, in the paper 100 epochs'),
-    ('pretrain', {'train__skip_nonfinite': 9}, 40478, 'train.skip_nonfinite is 9, in the paper 0'),
-    ('pretrain', {'optimizer__clip': 0.0}, 40478, 'optimizer.clip is 0.0, in the paper 1.0'),
-    ('pretrain', {}, 300, 'the vocabulary has 300 rows, in the paper 40,478'),
-    ('finetune', {'lm_weight': 0.0}, 40478, 'lm_weight is 0.0, in the paper 0.5'),
-    ('finetune', {'optimizer__peak_rate': 1e-3}, 40478, 'optimizer.peak_rate is 0.001, in the paper 6.25e-05')])
+@pytest.mark.parametrize(
+    'kind, change, vocab_size, line',
+    [
+        ('pretrain', {'batch__size': 8}, 40478, 'batch.size is 8, in the paper 64'),
+        ('pretrain', {'train__steps': 100}, 40478, 'train.steps is 100, in the paper 100 epochs'),
+        (
+            'pretrain',
+            {'train__skip_nonfinite': 9},
+            40478,
+            'train.skip_nonfinite is 9, in the paper 0',
+        ),
+        ('pretrain', {'optimizer__clip': 0.0}, 40478, 'optimizer.clip is 0.0, in the paper 1.0'),
+        ('pretrain', {}, 300, 'the vocabulary has 300 rows, in the paper 40,478'),
+        ('finetune', {'lm_weight': 0.0}, 40478, 'lm_weight is 0.0, in the paper 0.5'),
+        (
+            'finetune',
+            {'optimizer__peak_rate': 1e-3},
+            40478,
+            'optimizer.peak_rate is 0.001, in the paper 6.25e-05',
+        ),
+    ],
+)
 def test_a_departure_is_listed(kind, change, vocab_size, line):
-    assert line in model_card.deviations(run_of(kind, override(load_config(kind), change), vocab_size))
+    assert line in model_card.deviations(
+        run_of(kind, override(load_config(kind), change), vocab_size)
+    )
 
 
 CARDS = {  # of an export: (what stands in its card, what does not)
     'exported': (
-        ('---\nlicense: "other"\n', f'corpus: `books`, hash of its tokens `{TOKENS}`',
-         'tokens seen: 1,536 (4 steps of 8 x 48)', '* batch.size is 8, in the paper 64',
-         '* model.n_layer is 2, in the paper 12', 'in the paper BooksCorpus', '* valid_perplexity 87.5',
-         'trained by gpt1_jax', 'trained with: jax ', 'not chosen yet', 'which OpenAIGPTTokenizer cannot'),
-        ('MIT License', 'valid_perplexity 90')),  # nothing published is in it; of another step
+        (
+            '---\nlicense: "other"\n',
+            f'corpus: `books`, hash of its tokens `{TOKENS}`',
+            'tokens seen: 1,536 (4 steps of 8 x 48)',
+            '* batch.size is 8, in the paper 64',
+            '* model.n_layer is 2, in the paper 12',
+            'in the paper BooksCorpus',
+            '* valid_perplexity 87.5',
+            'trained by gpt1_jax',
+            'trained with: jax ',
+            'not chosen yet',
+            'which OpenAIGPTTokenizer cannot',
+        ),
+        ('MIT License', 'valid_perplexity 90'),
+    ),  # nothing published is in it; of another step
     'classifier': (
-        ('license: "apache-2.0"', 'fine-tuned on cola', 'pipeline_tag: "text-classification"',
-         'pretraining weights: imported from openai-community/openai-gpt, SHA-256 of its files model.safetensors `',
-         'pretraining corpus and tokens seen: not recorded with the weights', 'train.tsv `0123',
-         'cola, dev, finetune: matthews 0.25', 'bias is folded into the bias of the last LayerNorm',
-         'Copyright (c) 2018 OpenAI'),
-        ('matthews 0.75',)),  # of other parameters
+        (
+            'license: "apache-2.0"',
+            'fine-tuned on cola',
+            'pipeline_tag: "text-classification"',
+            'pretraining weights: imported from openai-community/openai-gpt, SHA-256 of its files '
+            'model.safetensors `',
+            'pretraining corpus and tokens seen: not recorded with the weights',
+            'train.tsv `0123',
+            'cola, dev, finetune: matthews 0.25',
+            'bias is folded into the bias of the last LayerNorm',
+            'Copyright (c) 2018 OpenAI',
+        ),
+        ('matthews 0.75',),
+    ),  # of other parameters
     'theirs': (  # imported weights
-        ('Copyright (c) 2018 OpenAI', 'openai-community/openai-gpt',
-         'corpus and tokens seen: not recorded with the weights'),
-        ('BooksCorpus, which', 'trained with'))}
+        (
+            'Copyright (c) 2018 OpenAI',
+            'openai-community/openai-gpt',
+            'corpus and tokens seen: not recorded with the weights',
+        ),
+        ('BooksCorpus, which', 'trained with'),
+    ),
+}
 
 
 @pytest.mark.parametrize('export', CARDS)
 def test_a_card_says_what_is_recorded_with_the_weights(export, request):
     card = (request.getfixturevalue(export) / 'README.md').read_text()
     present, absent = CARDS[export]
-    assert [line for line in present if line not in card] == [] == [line for line in absent if line in card]
+    assert (
+        [line for line in present if line not in card]
+        == []
+        == [line for line in absent if line in card]
+    )
 
 
-@pytest.mark.parametrize('place, origin, line', [
-    ('', None, '* before this run, tokens seen: 1,536 (4 steps of 8 x 48)'),
-    ('gone', None, '* before this run: weights of another run, with the tokens seen by it'),
-    ('', 'of step 2', '* before this run: weights of another run, with the tokens seen by it')])
+@pytest.mark.parametrize(
+    'place, origin, line',
+    [
+        ('', None, '* before this run, tokens seen: 1,536 (4 steps of 8 x 48)'),
+        ('gone', None, '* before this run: weights of another run, with the tokens seen by it'),
+        ('', 'of step 2', '* before this run: weights of another run, with the tokens seen by it'),
+    ],
+)
 def test_the_card_of_a_run_that_began_with_other_weights_states_their_tokens(
-        pretrained, tmp_path, place, origin, line):
+    pretrained, tmp_path, place, origin, line
+):
     config = {'init_from': str(pretrained.path / place), 'init_step': None}
-    other = edited(pretrained, tmp_path / 'run', lambda c: (c.update(config), c['fingerprint'].update(origin=origin)))
+    other = edited(
+        pretrained,
+        tmp_path / 'run',
+        lambda c: (c.update(config), c['fingerprint'].update(origin=origin)),
+    )
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
-    assert line in card and '* training began with the weights above, in the paper with random ones' in card
+    assert (
+        line in card
+        and '* training began with the weights above, in the paper with random ones' in card
+    )
     assert str(pretrained.path) not in card  # a path tells nobody anything
 
 
 @pytest.mark.parametrize('there', [True, False])
-def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(pretrained, tuned, tmp_path, there):
-    place, digest = str(pretrained.path if there else tmp_path / 'gone'), pretrained.digest(4)
-    other = edited(tuned, tmp_path / 'run', lambda c: (
-        c.update(init_from=place), c['fingerprint'].update(origin=digest)))
+def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(
+    pretrained, tuned, tmp_path, there
+):
+    place = str(pretrained.path if there else tmp_path / 'gone')
+    digest = pretrained.digest(4)
+    other = edited(
+        tuned,
+        tmp_path / 'run',
+        lambda c: (c.update(init_from=place), c['fingerprint'].update(origin=digest)),
+    )
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
-    assert f'weights of digest `{digest}`' in card and ('pretraining tokens seen: 1,536' in card) == there
+    assert (
+        f'weights of digest `{digest}`' in card
+        and ('pretraining tokens seen: 1,536' in card) == there
+    )
 
 
 def test_what_was_scored_later_is_read_beside_the_results_file_of_training(tuned, tmp_path):
     """--evaluate_only writes in the run, whatever file its training wrote in."""
-    run = workdir.load(edited(tuned, tmp_path / 'run', lambda c: c.update(results=str(tmp_path / 'results.jsonl'))))
-    row = {'digest': tuned.digest(tuned.step(None)), 'task': 'cola', 'split': 'test', 'kind': 'finetune', 'n': 10}
+    run = workdir.load(
+        edited(tuned, tmp_path / 'run', lambda c: c.update(results=str(tmp_path / 'results.jsonl')))
+    )
+    row = {
+        'digest': tuned.digest(tuned.step(None)),
+        'task': 'cola',
+        'split': 'test',
+        'kind': 'finetune',
+        'n': 10,
+    }
     results.write(tmp_path / 'results.jsonl', [row | {'metric': 'a', 'value': 0.5}])
     results.write(run.results, [row | {'metric': 'b', 'value': 0.25}])
     found = model_card.evaluations(run, -1, row['digest'])
@@ -109,25 +190,65 @@ def test_the_card_of_a_task_of_one_s_own_has_its_name(tuned, tmp_path):
     assert '# GPT-1 fine-tuned on reviews\n' in card and 'task: reviews, labels 0, 1' in card
 
 
-ODD = {'<script>x</script>': '`<script>x</script>`', 'two\n# lines': r'`two\n# lines`', 'a\x1b[31mb': r'`a\x1b[31mb`',
-       '[x](http://y)': '`[x](http://y)`', '`id`': "`'id'`", '': '``', 'très bien': 'très bien', 'not_same': 'not_same'}
+ODD = {
+    '<script>x</script>': '`<script>x</script>`',
+    'two\n# lines': r'`two\n# '
+    r'lines`',
+    'a\x1b[31mb': r'`a\x1b[31mb`',
+    '[x](http://y)': '`[x](http://y)`',
+    '`id`': "`'id'`",
+    '': '``',
+    'très bien': 'très bien',
+    'not_same': 'not_same',
+}
 
 
 @pytest.mark.quick
 def test_what_data_and_files_name_is_no_markdown_and_no_html_in_a_card(tmp_path):
     assert {name: model_card._shown(name) for name in ODD} == ODD
     config = load_config('finetune').to_dict() | {
-        'kind': 'finetune', 'task': 'custom', 'custom': {'name': '<b>\n# set'}, 'labels': [*ODD],
-        'fingerprint': {'files': {'<i>.csv': 'a<b>`c'}}}
+        'kind': 'finetune',
+        'task': 'custom',
+        'custom': {'name': '<b>\n# set'},
+        'labels': [*ODD],
+        'fingerprint': {'files': {'<i>.csv': 'a<b>`c'}},
+    }
     run = workdir.Run(tmp_path, config)
     facts = ' '.join(f'{name}: {value}' for name, value in model_card._finetuning(run).items())
-    assert facts == (r'task: `<b>\n# set`, labels ' + ', '.join(ODD.values())
-                     + "; hashes of its files `<i>.csv` `a<b>'c` fine-tuned from: random weights")
-    results.write(run.results, [{'digest': 'd', 'task': '<b>', 'split': 'test', 'group': 'x\n# y', 'kind': 'finetune',
-                                 'metric': '<u>', 'value': 0.5, 'n': '<u>', 'files': {'<i>.csv': 'a'}}])
+    assert facts == (
+        r'task: `<b>\n# set`, labels '
+        + ', '.join(ODD.values())
+        + "; hashes of its files `<i>.csv` `a<b>'c` fine-tuned from: random weights"
+    )
+    results.write(
+        run.results,
+        [
+            {
+                'digest': 'd',
+                'task': '<b>',
+                'split': 'test',
+                'group': 'x\n# y',
+                'kind': 'finetune',
+                'metric': '<u>',
+                'value': 0.5,
+                'n': '<u>',
+                'files': {'<i>.csv': 'a'},
+            }
+        ],
+    )
     results.write(run.metrics, [{'step': 3, 'dev_<u>': 0.5}])
     assert model_card.evaluations(run, 3, 'd') == [
-        '`dev_<u>` 0.5000 at step 3', r'`<b>`, test, `x\n# y`, `<i>.csv`, finetune: `<u>` 0.5000 (n = `<u>`)']
-    run = workdir.Run(tmp_path, {'batch': {'size': 1}, 'model': {'n_ctx': 1}, 'data': {
-        'corpus': 'a`<b>\n', 'tokens': str(tmp_path)}, 'fingerprint': {'tokens': '`<b>'}})
+        '`dev_<u>` 0.5000 at step 3',
+        r'`<b>`, test, `x\n# y`, `<i>.csv`, finetune: `<u>` 0.5000 '
+        r'(n = `<u>`)',
+    ]
+    run = workdir.Run(
+        tmp_path,
+        {
+            'batch': {'size': 1},
+            'model': {'n_ctx': 1},
+            'data': {'corpus': 'a`<b>\n', 'tokens': str(tmp_path)},
+            'fingerprint': {'tokens': '`<b>'},
+        },
+    )
     assert model_card._pretraining(run, 1)['corpus'] == r"`a'<b>\n`, hash of its tokens `'<b>`"

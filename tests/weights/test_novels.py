@@ -1,4 +1,5 @@
 """The model that comes with the package, 'novels': what random weights cannot test."""
+
 import shutil
 
 import numpy as np
@@ -14,9 +15,13 @@ from tiny import ROOT, load_config, override
 
 NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 
-PARAGRAPH = ('The old man closed the door behind him and walked slowly down to the river. It was raining, and '
-             'there was nobody in the street. He thought of his daughter, who had left the house that morning '
-             'without a word.')
+PARAGRAPH = (
+    'The old man closed the door behind him and walked slowly down to the river. It was '
+    'raining, and '
+    'there was nobody in the street. He thought of his daughter, who had left the house '
+    'that morning '
+    'without a word.'
+)
 
 
 @pytest.fixture(scope='module')
@@ -43,13 +48,18 @@ def test_a_directory_of_its_name_without_a_config_does_not_hide_it(tmp_path, mon
         from_hub.local_run('novel')
 
 
-def test_a_hugging_face_directory_is_imported_once_and_its_results_go_to_the_working_directory(novels, tmp_path):
+def test_a_hugging_face_directory_is_imported_once_and_its_results_go_to_the_working_directory(
+    novels, tmp_path
+):
     shutil.copytree(NOVELS, tmp_path / 'export')
     first = from_hub.local_run(str(tmp_path / 'export'))
     run = workdir.load(first)
     assert from_hub.local_run(tmp_path / 'export') == first
     assert run.config['fingerprint'] == novels.config['fingerprint']
-    assert str(run.results) == 'results.jsonl' and str(run.predictions('dev')) == 'predictions_dev.jsonl'
+    assert (
+        str(run.results) == 'results.jsonl'
+        and str(run.predictions('dev')) == 'predictions_dev.jsonl'
+    )
     assert str(workdir.Run(tmp_path, {}).results) == str(tmp_path / 'results.jsonl')
 
 
@@ -61,7 +71,8 @@ def test_it_is_small_and_comes_with_its_card_and_licence():
 
 def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
     assert novels.generate('The old man', tokens=12, temperature=0) == [
-        "'s face, and the old man's eyes were fixed on"]
+        "'s face, and the old man's eyes were fixed on"
+    ]
     scored = novels.score(PARAGRAPH)
     assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(15.35, rel=0.01)
 

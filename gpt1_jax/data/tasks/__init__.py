@@ -2,6 +2,7 @@
 
 `get(name)` gives the Task; its `read` gives Examples from official files, TFDS or Parquet files.
 """
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,27 +13,47 @@ from gpt1_jax.data.tasks.own_task import from_records  # noqa: F401
 from gpt1_jax.errors import UserError
 from gpt1_jax.rules import choose
 
-TASKS = {task.name: task for task in (
-    nli.SNLI, nli.MNLI, nli.QNLI, nli.SCITAIL, nli.RTE, nli.WNLI,
-    race.RACE, qa.STORY_CLOZE,
-    classification.MRPC, classification.QQP, classification.STSB,
-    classification.COLA, classification.SST2,
-    pronouns.DPR, blimp.BLIMP,
-    quickstart.PRONOUN, quickstart.CONTINUATION, quickstart.WORD_ORDER)}
+TASKS = {
+    task.name: task
+    for task in (
+        nli.SNLI,
+        nli.MNLI,
+        nli.QNLI,
+        nli.SCITAIL,
+        nli.RTE,
+        nli.WNLI,
+        race.RACE,
+        qa.STORY_CLOZE,
+        classification.MRPC,
+        classification.QQP,
+        classification.STSB,
+        classification.COLA,
+        classification.SST2,
+        pronouns.DPR,
+        blimp.BLIMP,
+        quickstart.PRONOUN,
+        quickstart.CONTINUATION,
+        quickstart.WORD_ORDER,
+    )
+}
 
 
 def get(name: str) -> Task:
-    """The Task with this name, or that FILE:NAME names. UserError suggesting the most similar name if there is none."""
+    """The Task with this name, or that FILE:NAME names. UserError suggesting the most similar name
+    if there is none."""
     if not user_code.names_code(name):
         return choose('task', name, TASKS)
     found = user_code.load(name, 'config.task')
     if not isinstance(found, Task):
-        raise UserError(f'config.task = {name}: is not a Task, which gpt1_jax.data.tasks.from_records makes')
+        raise UserError(
+            f'config.task = {name}: is not a Task, which gpt1_jax.data.tasks.from_records makes'
+        )
     return found
 
 
 def of(config: Mapping[str, Any]) -> Task:
-    """The Task of a config: the named one, or, for 'custom', the one that config.custom describes."""
+    """The Task of a config: the named one, or, for 'custom', the one that config.custom
+    describes."""
     if config['task'] == 'custom':
         return custom.task(config.get('custom'))
     return get(config['task'])

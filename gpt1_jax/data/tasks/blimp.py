@@ -1,8 +1,10 @@
 """BLiMP: 67 sets of 1,000 minimal pairs in 12 phenomena (Warstadt et al., 2020). Not in the paper.
 
-The official files, NAME.jsonl, one a set, in the directory itself or in its folder data/. A pair becomes an Example
-with the good sentence first, label 0, and the id PHENOMENON/SET/PAIR, such as binding/principle_A_case_2/105.
+The official files, NAME.jsonl, one a set, in the directory itself or in its folder data/. A pair
+becomes an Example with the good sentence first, label 0, and the id PHENOMENON/SET/PAIR, such as
+binding/principle_A_case_2/105.
 """
+
 import itertools
 import os
 import pathlib
@@ -14,12 +16,22 @@ from gpt1_jax.data.tasks.reading import RowFault, Split
 from gpt1_jax.errors import UserError, did_you_mean
 
 PHENOMENA = {
-    'anaphor_agreement': 'anaphor agreement', 'argument_structure': 'argument structure', 'binding': 'binding',
-    'control_raising': 'control/raising', 'determiner_noun_agreement': 'determiner-noun agreement',
-    'ellipsis': 'ellipsis', 'filler_gap_dependency': 'filler-gap', 'irregular_forms': 'irregular forms',
-    'island_effects': 'island effects', 'npi_licensing': 'NPI licensing', 'quantifiers': 'quantifiers',
-    'subject_verb_agreement': 'subject-verb agreement'}  # the term of the files, and the paper's name
-# Two sets of animacy carry a term of their own; the paper and its summary count them under argument structure.
+    'anaphor_agreement': 'anaphor agreement',
+    'argument_structure': 'argument structure',
+    'binding': 'binding',
+    'control_raising': 'control/raising',
+    'determiner_noun_agreement': 'determiner-noun agreement',
+    'ellipsis': 'ellipsis',
+    'filler_gap_dependency': 'filler-gap',
+    'irregular_forms': 'irregular forms',
+    'island_effects': 'island effects',
+    'npi_licensing': 'NPI licensing',
+    'quantifiers': 'quantifiers',
+    # The term of the files, and the paper's name
+    'subject_verb_agreement': 'subject-verb agreement',
+}
+# Two sets of animacy carry a term of their own; the paper and its summary count them under argument
+# structure.
 COUNTED_UNDER = {'s-selection': 'argument_structure'}
 PAIRS = 67_000
 
@@ -34,13 +46,20 @@ def files(directory: str, split: Split) -> list[str]:
 
 
 def read_filter(path: str | os.PathLike) -> frozenset[str]:
-    """The pairs that an index file chooses, as 'SET/PAIR'; BabyLM's has 59,875, those of familiar words.
+    """The pairs that an index file chooses, as 'SET/PAIR'; BabyLM's has 59,875, those of familiar
+    words.
 
     The file is JSON: {set: [numbers of its pairs]}. UserError where it is not.
     """
     sets = storage.read_json(path)
-    if not sets or not isinstance(sets, dict) or not all(
-            isinstance(pairs, list) and all(type(pair) is int for pair in pairs) for pairs in sets.values()):
+    if (
+        not sets
+        or not isinstance(sets, dict)
+        or not all(
+            isinstance(pairs, list) and all(type(pair) is int for pair in pairs)
+            for pairs in sets.values()
+        )
+    ):
         raise UserError(f'{path}: not an object of sets and lists of the numbers of their pairs')
     return frozenset(f'{name}/{pair}' for name, pairs in sets.items() for pair in pairs)
 
@@ -49,13 +68,24 @@ def _pair(split, row_id, fields):
     term = reading.field(fields, 'linguistics_term')
     phenomenon = COUNTED_UNDER.get(term, term)
     if phenomenon not in PHENOMENA:
-        raise RowFault(f'linguistics_term {term!r} is no phenomenon of BLiMP{did_you_mean(term, PHENOMENA)}')
-    name, pair = reading.field(fields, 'UID'), reading.row_id(fields, 'pairID', row_id)
+        raise RowFault(
+            f'linguistics_term {term!r} is no phenomenon of BLiMP{did_you_mean(term, PHENOMENA)}'
+        )
+    name = reading.field(fields, 'UID')
+    pair = reading.row_id(fields, 'pairID', row_id)
     sentences = (reading.field(fields, 'sentence_good'), reading.field(fields, 'sentence_bad'))
     return Example(f'{phenomenon}/{name}/{pair}', (), sentences, 0)
 
 
 BLIMP = reading.labelled_set(
-    'blimp', 'choice', ('good', 'bad'), ('accuracy',), {'test': Split((), PAIRS)}, _pair,
+    'blimp',
+    'choice',
+    ('good', 'bad'),
+    ('accuracy',),
+    {'test': Split((), PAIRS)},
+    _pair,
     lambda paths, split: itertools.chain.from_iterable(map(tables.read, paths)),
-    find=files, groups=tuple(PHENOMENA), n_texts=0)
+    find=files,
+    groups=tuple(PHENOMENA),
+    n_texts=0,
+)

@@ -1,4 +1,6 @@
-"""A user's own labelled set, described by config fields instead of code: tables or JSON files as Examples."""
+"""A user's own labelled set, described by config fields instead of code: tables or JSON files as
+Examples."""
+
 import collections
 import dataclasses
 import functools
@@ -13,7 +15,8 @@ from gpt1_jax.errors import UserError, fail
 
 
 def task(fields: dict | None) -> Task:
-    """The Task described by a plain dict of custom_spec.Spec's fields. UserError listing every mistake in them."""
+    """The Task described by a plain dict of custom_spec.Spec's fields. UserError listing every
+    mistake in them."""
     return _task(custom_spec.check(fields))
 
 
@@ -27,38 +30,64 @@ def of_file(fields: dict | None, path: str) -> Task:
 @functools.cache  # equal descriptions give the same Task, so a sweep reads its rows once
 def _task(spec):
     if spec.labels:
-        target, labels, score = 'labels', spec.labels, None
+        target = 'labels'
+        labels = spec.labels
+        score = None
     elif spec.choices:
-        target, labels, score = 'choices', _positions(spec), None
+        target = 'choices'
+        labels = _positions(spec)
+        score = None
     elif spec.squared:
-        target, labels, score = 'score', (spec.label,), tuple(map(float, spec.score))
+        target = 'score'
+        labels = (spec.label,)
+        score = tuple(map(float, spec.score))
     else:
         low, high = score = tuple(map(int, spec.score))
-        target, labels = 'score', tuple(map(str, range(low, high + 1)))
-    splits = {split: Split((spec.file(split) or spec.file('train'),), labelled=split != 'unlabelled')
-              for split in custom_spec.FILES if spec.file(split) or split == 'dev'}  # dev may be a part of train
+        target = 'score'
+        labels = tuple(map(str, range(low, high + 1)))
+    splits = {
+        split: Split((spec.file(split) or spec.file('train'),), labelled=split != 'unlabelled')
+        # Dev may be a part of train
+        for split in custom_spec.FILES
+        if spec.file(split) or split == 'dev'
+    }
     task = reading.labelled_set(
-        spec.name, 'choice' if spec.choices else 'classify', labels,
-        spec.metrics or custom_spec.METRICS[target][:2 if spec.score else 1], splits,
-        functools.partial(_example, spec), functools.partial(_rows, spec), new=functools.partial(_new, spec),
+        spec.name,
+        'choice' if spec.choices else 'classify',
+        labels,
+        spec.metrics or custom_spec.METRICS[target][: 2 if spec.score else 1],
+        splits,
+        functools.partial(_example, spec),
+        functools.partial(_rows, spec),
+        new=functools.partial(_new, spec),
         find=lambda directory, split: [str(pathlib.Path(directory) / split.files[0])],
-        segments=tuple(map(len, spec.segments)), score=score, squared=spec.squared,
+        segments=tuple(map(len, spec.segments)),
+        score=score,
+        squared=spec.squared,
         positive=labels.index(spec.positive) if spec.positive else 1,
-        n_texts=len(spec.texts), columns=(*spec.texts, *spec.choices))
-    return dataclasses.replace(task, read=functools.partial(_divided, spec, task)) if spec.dev_fraction else task
+        n_texts=len(spec.texts),
+        columns=(*spec.texts, *spec.choices),
+    )
+    return (
+        dataclasses.replace(task, read=functools.partial(_divided, spec, task))
+        if spec.dev_fraction
+        else task
+    )
 
 
 def _divided(spec, task, directory, split, on_bad=fail):
     """The examples of a split, where dev is a part of the training file.
 
-    Of the n rows with each label (of a score, of all rows) round(dev_fraction * n) are dev, at least one, and none of a
-    single row. They have the smallest hashes of (dev_seed, texts, choices), whatever the order. Rows with equal text
-    stay together.
+    Of the n rows with each label (of a score, of all rows) round(dev_fraction * n) are dev, at
+    least one, and none of a single row. They have the smallest hashes of (dev_seed, texts,
+    choices), whatever the order. Rows with equal text stay together.
     """
     found = task.read(directory, split, on_bad)
     if split not in ('train', 'dev'):
         return found
-    hashes = [storage.json_digest([spec.dev_seed, example.texts, example.choices]) for example in found]
+    hashes = [
+        storage.json_digest([spec.dev_seed, example.texts, example.choices]) for example in found
+    ]
     groups = collections.defaultdict(list)
     for example, hashed in zip(found, hashes):
         groups[example.label if spec.labels else None].append(hashed)
@@ -70,15 +99,22 @@ def _divided(spec, task, directory, split, on_bad=fail):
     train = [example for example, hashed in zip(found, hashes) if hashed not in chosen]
     dev = [example for example, hashed in zip(found, hashes) if hashed in chosen]
     if not train:
-        raise UserError(f'{task.files(directory, split)[0]}: {len(found)} rows leave none for train beside '
-                        f'config.custom.dev_fraction = {spec.dev_fraction}')
+        raise UserError(
+            f'{task.files(directory, split)[0]}: {len(found)} rows leave none for '
+            'train beside '
+            f'config.custom.dev_fraction = {spec.dev_fraction}'
+        )
     return dev if split == 'dev' else train
 
 
 def _rows(spec, paths, split):
     """The rows of a file."""
     (path,) = paths
-    needed = (*spec.texts, *spec.choices, *filter(None, (spec.id, spec.label) if split.labelled else ()))
+    needed = (
+        *spec.texts,
+        *spec.choices,
+        *filter(None, (spec.id, spec.label) if split.labelled else ()),
+    )
     return tables.read(path, needed, (), spec.quoting, spec.delimiter)
 
 
@@ -87,7 +123,8 @@ def _new(spec, path, split):
 
 
 def _as_written(spec, path):
-    """The Spec for another file of the set's columns, which may have a separator and quoting of its own."""
+    """The Spec for another file of the set's columns, which may have a separator and quoting of its
+    own."""
     if tables.is_json(path):
         return spec
     if spec.format in custom_spec.JSON:
@@ -102,8 +139,11 @@ def _as_written(spec, path):
             raise
         return spec  # its header may have quotation marks that are text
     quoting = spec.quoting or custom_spec.FORMATS.get(found, found) != spec.delimiter
-    return dataclasses.replace(spec, format=found, quoting=quoting and not (
-        found == 'tsv' and tables.quotes_are_text(path, '\t')))
+    return dataclasses.replace(
+        spec,
+        format=found,
+        quoting=quoting and not (found == 'tsv' and tables.quotes_are_text(path, '\t')),
+    )
 
 
 def _positions(spec):
@@ -117,6 +157,7 @@ def _positions(spec):
 
 def _example(spec, split, row_id, row):
     """The Example of a row {column: value}. RowFault naming column and cause."""
+
     def cell(column, may_be_empty=False):
         """The text of a column, stripped."""
         if column not in row:
@@ -139,7 +180,9 @@ def _example(spec, split, row_id, row):
             choices = choices[:-1]
         if '' in choices or len(choices) < 2:
             empty = choices.index('') if '' in choices else len(choices)
-            raise RowFault(f'{spec.choices[empty]} is empty: a row has 2 choices or more, the empty ones last')
+            raise RowFault(
+                f'{spec.choices[empty]} is empty: a row has 2 choices or more, the empty ones last'
+            )
     label = _label(spec, cell(spec.label), choices) if split.labelled else None
     own_id = spec.id and (split.labelled or spec.id in row)  # rows to predict may lack the column
     return Example(cell(spec.id) if own_id else row_id, texts, choices, label)
@@ -158,7 +201,9 @@ def _listed(row, column, most):
     if '' in choices:
         raise RowFault(f'{column}: choice {choices.index("") + 1} is empty')
     if not 2 <= len(choices) <= most:
-        raise RowFault(f'{column}: {len(choices)} choices, must be 2 to {most} (config.custom.max_choices)')
+        raise RowFault(
+            f'{column}: {len(choices)} choices, must be 2 to {most} (config.custom.max_choices)'
+        )
     return choices
 
 
@@ -174,4 +219,4 @@ def _label(spec, value, choices):
             raise RowFault(f"{spec.label} {value!r} is more than one of the row's choices")
         return reading.label(value, choices, spec.label)
     value = value.upper() if spec.answer == 'letter' else value
-    return reading.label(value, _positions(spec)[:len(choices)], spec.label)
+    return reading.label(value, _positions(spec)[: len(choices)], spec.label)

@@ -1,4 +1,6 @@
-"""What a user's own labelled file tells about itself: its format, its labels, how it marks the right answer."""
+"""What a user's own labelled file tells about itself: its format, its labels, how it marks the
+right answer."""
+
 import pathlib
 from collections.abc import Sequence
 
@@ -13,7 +15,8 @@ MANY_LABELS = 30  # of more, which are mostly different, a score or free text is
 
 
 def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
-    """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing column."""
+    """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing
+    column."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise UserError(f'{path}: must end in one of {", ".join(SUFFIXES)}')
@@ -28,19 +31,26 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
             continue
     if not found:
         raise errors[0]
-    # The separator that gives the needed columns, else the most of them, else that of the file's extension.
-    best = max(found, key=lambda name: (set(needed) <= set(found[name]), len(found[name]), name == suffix[1:]))
+    # The separator that gives the needed columns, else the most of them, else that of the file's
+    # extension.
+    best = max(
+        found,
+        key=lambda name: (set(needed) <= set(found[name]), len(found[name]), name == suffix[1:]),
+    )
     for column in needed:
         if column not in found[best]:
-            raise UserError(f'{path}: no column {column!r}{did_you_mean(column, found[best])} '
-                            f'(columns: {", ".join(found[best])})')
+            raise UserError(
+                f'{path}: no column {column!r}{did_you_mean(column, found[best])} '
+                f'(columns: {", ".join(found[best])})'
+            )
     return best
 
 
 def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     """The labels in a file's column: numbers in order of size, other names in alphabetical order.
 
-    custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one a row.
+    custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one
+    a row.
     """
     read = _read(path, custom['format'], (custom['label'],), custom['quoting'])
     rows = _in_order(read)
@@ -50,23 +60,38 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     values = [reading.label_name(text) for text in cells if text]
     found = set(values)
     if len(found) < 2:
-        raise UserError(f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 are needed')
+        raise UserError(
+            f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, '
+            'at least 2 are needed'
+        )
     if len(found) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
-        raise UserError(f'{path}: column {custom["label"]!r} has {len(found):,} different labels in {len(values):,} '
-                        'rows; of a score give --score=LOW,HIGH (config.custom.score)')
-    return tuple(sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
+        raise UserError(
+            f'{path}: column {custom["label"]!r} has {len(found):,} different labels '
+            f'in {len(values):,} '
+            'rows; of a score give --score=LOW,HIGH (config.custom.score)'
+        )
+    return tuple(
+        sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
+    )
 
 
-def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequence[str],
-                   quoting: bool = True) -> str:
-    """The config.custom.answer of a column: 'text' if each row's is one of its choices, else 'letter', 'index0',
-    'index1' or 'text'."""
+def kind_of_answer(
+    path: pathlib.Path, format: str, column: str, choices: Sequence[str], quoting: bool = True
+) -> str:
+    """The config.custom.answer of a column: 'text' if each row's is one of its choices, else
+    'letter', 'index0', 'index1' or 'text'."""
+
     def written(row):
         listed = row.get(choices[0]) if len(choices) == 1 else list(map(row.get, choices))
         if isinstance(listed, str):
             listed = reading.json_value(listed)
         return map(of_cell, listed) if isinstance(listed, list) else ()
-    rows = [row for row in _in_order(_read(path, format, (column,), quoting)) if of_cell(row.get(column))]
+
+    rows = [
+        row
+        for row in _in_order(_read(path, format, (column,), quoting))
+        if of_cell(row.get(column))
+    ]
     if rows and all(of_cell(row[column]) in written(row) for row in rows):
         return 'text'
     values = {of_cell(row[column]) for row in rows}

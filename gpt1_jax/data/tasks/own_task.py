@@ -1,4 +1,5 @@
-"""A task of the user's own, in a Python file: `config.task = 'FILE:NAME'` names a Task, which `from_records` makes.
+"""A task of the user's own, in a Python file: `config.task = 'FILE:NAME'` names a Task, which
+`from_records` makes.
 
     def example(record):
         return Example(record['id'], (record['text'],), label=int(record['good']))
@@ -8,6 +9,7 @@
 
 experiments/ideas/copa.py and experiments/ideas/dream.py are two published sets, to copy.
 """
+
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -19,21 +21,35 @@ from gpt1_jax.data.tasks.reading import Row, RowFault, Split
 from gpt1_jax.errors import UserError, in_code, shown
 
 
-def from_records(name: str, head: str, labels: tuple[str, ...], files: Mapping[str, str],
-                 example: Callable[[Any], Example | Iterable[Example]], metrics: tuple[str, ...] = ('accuracy',),
-                 **options: Any) -> Task:
+def from_records(
+    name: str,
+    head: str,
+    labels: tuple[str, ...],
+    files: Mapping[str, str],
+    example: Callable[[Any], Example | Iterable[Example]],
+    metrics: tuple[str, ...] = ('accuracy',),
+    **options: Any,
+) -> Task:
     """A Task whose rows a function makes of the records of files.
 
-    files: {'train': name, 'dev': name, ...} in config.data.dir: .jsonl, .json (an array), .csv or .tsv. example: a
-    record, as its file has it (a dict of a table), -> an Example or several, with label None if the record has none.
-    name, head, labels, metrics, options: fields of Task. A bad row is a UserError that names its file and line, and
-    the line of `example` that failed.
+    files: {'train': name, 'dev': name, ...} in config.data.dir: .jsonl, .json (an array), .csv or
+    .tsv. example: a record, as its file has it (a dict of a table), -> an Example or several, with
+    label None if the record has none.
+    name, head, labels, metrics, options: fields of Task. A bad row is a UserError that names its
+    file and line, and the line of `example` that failed.
     """
     splits = {split: Split((file,)) for split, file in files.items()}
     task = reading.labelled_set(
-        name, head, labels, metrics, splits, lambda split, row_id, fields: fields['example'],
+        name,
+        head,
+        labels,
+        metrics,
+        splits,
+        lambda split, row_id, fields: fields['example'],
         lambda paths, split: _rows(task, example, paths[0], True),
-        new=lambda path, split: _rows(task, example, path, False), **options)
+        new=lambda path, split: _rows(task, example, path, False),
+        **options,
+    )
     return task
 
 

@@ -1,11 +1,15 @@
-"""The Hugging Face Hub's Parquet files as a further source of a labelled set: nyu-mll/glue, stanfordnlp/snli, ...
+"""The Hugging Face Hub's Parquet files as a further source of a labelled set: nyu-mll/glue,
+stanfordnlp/snli, ...
 
-    parquet:DIRECTORY    a data set's directory, as it is downloaded, or the directory of one configuration in it
+    parquet:DIRECTORY    a data set's directory, as it is downloaded, or the directory of one
+                         configuration in it
     DIRECTORY            the same, where the set's official files are not in it
-    hf:USER/NAME         the Hub's data set itself, or one revision of it: hf:USER/NAME@REVISION (data/hub.py)
+    hf:USER/NAME         the Hub's data set itself, or one revision of it: hf:USER/NAME@REVISION
+                         (data/hub.py)
 
 Labels are numbers there; their names in the file's schema are compared with the task's.
 """
+
 import itertools
 import json
 import pathlib
@@ -20,9 +24,13 @@ from gpt1_jax.errors import UserError
 
 PREFIX = 'parquet:'
 KIND = 'Parquet files'
-# Configurations and splits on the Hub by TFDS's names; other configurations are called as TFDS's are.
-# SciTail's tsv_format lost 499 rows to quotes.
-CONFIGS = {'snli': 'plain_text', 'sci_tail': 'snli_format', 'definite_pronoun_resolution': 'plain_text'}
+# Configurations and splits on the Hub by TFDS's names; other configurations are called as TFDS's
+# are. SciTail's tsv_format lost 499 rows to quotes.
+CONFIGS = {
+    'snli': 'plain_text',
+    'sci_tail': 'snli_format',
+    'definite_pronoun_resolution': 'plain_text',
+}
 SPLITS = {'dev': 'validation'}
 SHARD = r'.*-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
 
@@ -38,7 +46,8 @@ def holds(directory: str | pathlib.Path) -> bool:
 
 
 def names(directory: str, split: Any) -> tuple[str, ...]:
-    """The 'builder/config:split's of a reading.Split that there are files of; all that there could be if none is."""
+    """The 'builder/config:split's of a reading.Split that there are files of; all that there could
+    be if none is."""
     for sources in (split.parquet, split.tfds):
         found = tuple(source for source in sources if _find(directory, source))
         if found:
@@ -47,12 +56,15 @@ def names(directory: str, split: Any) -> tuple[str, ...]:
 
 
 def files(directory: str | pathlib.Path, source: str) -> list[str]:
-    """The files of 'builder/config:split' (TFDS's name) in order. UserError if there are none, or a shard is absent."""
+    """The files of 'builder/config:split' (TFDS's name) in order. UserError if there are none, or a
+    shard is absent."""
     found = _find(directory, source)
     if not found:
         config, split = _place(source)
-        raise UserError(f'{directory}: no Parquet file of {config} {split}, such as '
-                        f'{config}/{split}-00000-of-00001.parquet')
+        raise UserError(
+            f'{directory}: no Parquet file of {config} {split}, such as '
+            f'{config}/{split}-00000-of-00001.parquet'
+        )
     shards = [shard for path in found if (shard := re.fullmatch(SHARD, path.name))]
     if len(shards) == len(found):  # else they are named in another way
         total = int(shards[0][2])
@@ -60,18 +72,26 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
         if missing:
             raise UserError(f'{found[0]}: shard {min(missing)} of {total} is missing')
         if len(shards) > total:
-            raise UserError(f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): delete those of '
-                            'another version')
+            raise UserError(
+                f'{found[0].parent}: {len(shards)} files of a split in {total} '
+                'shard(s): delete those of '
+                'another version'
+            )
     return [str(path) for path in found]
 
 
-def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...],
-            classes: dict[str, tuple[str, ...]] | None = None) -> list[tuple[str, dict]]:
+def records(
+    directory: str | pathlib.Path,
+    source: str,
+    features: tuple[str, ...],
+    classes: dict[str, tuple[str, ...]] | None = None,
+) -> list[tuple[str, dict]]:
     """(where, {feature: value}) of every row of 'builder/config:split', in the files' order.
 
     where: file and row, from 0, for messages. Values are str, numbers, None, or lists of values.
-    classes: {feature: the label names that its numbers must stand for}; a feature of texts needs no such names.
-    UserError for a file that is no Parquet, lacks a feature, or has labels of other names, or of none.
+    classes: {feature: the label names that its numbers must stand for}; a feature of texts needs no
+    such names. UserError for a file that is no Parquet, lacks a feature, or has labels of other
+    names, or of none.
     """
     found: list[tuple[str, dict]] = []
     for path in files(directory, source):
@@ -79,10 +99,14 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
             schema = file.schema_arrow
             missing = [name for name in features if name not in schema.names]
             if missing:
-                raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(schema.names)})')
+                raise UserError(
+                    f'{path}: no column {missing[0]!r} (columns: {", ".join(schema.names)})'
+                )
             for name in features:
                 if schema.names.count(name) > 1:
-                    raise UserError(f'{path}: {schema.names.count(name)} columns are called {name!r}')
+                    raise UserError(
+                        f'{path}: {schema.names.count(name)} columns are called {name!r}'
+                    )
             for name, expected in (classes or {}).items():
                 _check_names(path, schema, name, expected)
             most = max(LONGEST, parquet_pages.MOST_TIMES * storage.size(path))
@@ -90,8 +114,11 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
             for number, batch in records_lib.row_batches(path, file, features):
                 held += batch.nbytes
                 if held > most:
-                    raise UserError(f'{path}: row {number}: the rows up to here are {held >> 20} MiB, out of '
-                                    'proportion to the file')
+                    raise UserError(
+                        f'{path}: row {number}: the rows up to here are {held >> 20} '
+                        'MiB, out of '
+                        'proportion to the file'
+                    )
                 for values in zip(*(batch.column(name).to_pylist() for name in features)):
                     where = f'{path}: row {number}'
                     if any(isinstance(value, str) and len(value) > LONGEST for value in values):
@@ -110,10 +137,14 @@ def _place(source):
 def _find(directory, source):
     """The paths of 'builder/config:split', all in one folder; [] if there are none."""
     config, split = _place(source)
-    patterns = [f'{folder}{name}.parquet'
-                # the second is the Hub's branch of sets that it converted, the third an older form of that
-                for folder, name in itertools.product((f'{config}/', '', 'data/'),
-                                                      (f'{split}-*', f'{split}/*', f'*-{split}', split))]
+    patterns = [
+        f'{folder}{name}.parquet'
+        # the second is the Hub's branch of sets that it converted, the third an older form
+        # of that
+        for folder, name in itertools.product(
+            (f'{config}/', '', 'data/'), (f'{split}-*', f'{split}/*', f'*-{split}', split)
+        )
+    ]
     root = pathlib.Path(str(directory).removeprefix(PREFIX))
     if hub.is_name(str(directory)):
         root = hub.download(str(directory), 'dataset', tuple(patterns))
@@ -127,9 +158,16 @@ def _check_names(path, schema, name, expected):
     if records_lib.is_text(schema.field(name).type):
         return
     try:
-        names = list(json.loads((schema.metadata or {})[b'huggingface'])['info']['features'][name]['names'])
+        names = list(
+            json.loads((schema.metadata or {})[b'huggingface'])['info']['features'][name]['names']
+        )
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path}: what the numbers in {name} mean is unknown: the schema's metadata 'huggingface' "
-                        f'names no labels (expected: {", ".join(expected)})') from None
+        raise UserError(
+            f"{path}: what the numbers in {name} mean is unknown: the schema's "
+            "metadata 'huggingface' "
+            f'names no labels (expected: {", ".join(expected)})'
+        ) from None
     if names != list(expected):
-        raise UserError(f'{path}: the labels are {", ".join(map(str, names))}, expected {", ".join(expected)}')
+        raise UserError(
+            f'{path}: the labels are {", ".join(map(str, names))}, expected {", ".join(expected)}'
+        )

@@ -1,4 +1,6 @@
-"""Section 4.2, Question answering and commonsense reasoning, Table 3: Story Cloze (RACE is in race.py)."""
+"""Section 4.2, Question answering and commonsense reasoning, Table 3: Story Cloze (RACE is in
+race.py)."""
+
 import functools
 import warnings
 
@@ -9,22 +11,28 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import Row, Split
 from gpt1_jax.errors import UserError, one_line
 
-STORIES, DEV = 1871, 374  # the published validation file, and the part of it that selects parameters
-SEED = 3535999445         # released code, datasets.py
+# The published validation file, and the part of it that selects parameters
+STORIES = 1871
+DEV = 374
+SEED = 3535999445  # released code, datasets.py
 SENTENCES = tuple(f'InputSentence{i}' for i in range(1, 5))
 ENDINGS = ('RandomFifthSentenceQuiz1', 'RandomFifthSentenceQuiz2')
-ID, RIGHT = 'InputStoryid', 'AnswerRightEnding'
+ID = 'InputStoryid'
+RIGHT = 'AnswerRightEnding'
 
 
 def part(dev: bool, stories: list[Row]) -> list[Row]:
     """The training or the validation part, 1,497 and 374 stories, of the published validation file.
 
-    Released code: scikit-learn's train_test_split(test_size=374, random_state=3535999445), which is this permutation
-    of all rows of the file, bad ones included, so that skipping a bad row moves no other to the other part.
+    Released code: scikit-learn's train_test_split(test_size=374, random_state=3535999445), which is
+    this permutation of all rows of the file, bad ones included, so that skipping a bad row moves no
+    other to the other part.
     """
     if len(stories) <= DEV:
         where = stories[0].where.rpartition(':')[0] if stories else 'Story Cloze'
-        raise UserError(f'{where}: {len(stories)} stories, the split takes {DEV} of them for validation')
+        raise UserError(
+            f'{where}: {len(stories)} stories, the split takes {DEV} of them for validation'
+        )
     order = np.random.RandomState(SEED).permutation(len(stories))
     return [stories[i] for i in (order[:DEV] if dev else order[DEV:])]
 
@@ -35,8 +43,12 @@ def _make(split, row_id, fields):
     else:
         context = ' '.join(reading.field(fields, name) for name in SENTENCES)
         row_id = reading.field(fields, ID)
-    right = reading.label(reading.field(fields, RIGHT), STORY_CLOZE.labels) if split.labelled else None
-    return Example(row_id, (context,), tuple(reading.field(fields, name) for name in ENDINGS), right)
+    right = (
+        reading.label(reading.field(fields, RIGHT), STORY_CLOZE.labels) if split.labelled else None
+    )
+    return Example(
+        row_id, (context,), tuple(reading.field(fields, name) for name in ENDINGS), right
+    )
 
 
 def _official(paths, split):
@@ -46,19 +58,37 @@ def _official(paths, split):
 
 def _tfds(directory, split, sources):
     if split.part:
-        warnings.warn(one_line(f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its '
-                               'training and validation parts are others than those of the official file'),
-                      stacklevel=2)
-    for position, (where, record) in enumerate(tfds_source.records(
-            directory, sources[0], ('context', 'endings', 'label'))):
+        warnings.warn(
+            one_line(
+                f'{directory}: TFDS keeps neither the ids nor the order of the '
+                'stories, so its '
+                'training and validation parts are others than those of the '
+                'official file'
+            ),
+            stacklevel=2,
+        )
+    for position, (where, record) in enumerate(
+        tfds_source.records(directory, sources[0], ('context', 'endings', 'label'))
+    ):
         fields = {'context': record['context'], RIGHT: str(record['label'])}
         yield Row(where, str(position), fields | dict(zip(ENDINGS, record['endings'])))
 
 
 _VALIDATION = ('cloze_test_val__spring2016*.csv',), ('story_cloze/2016:validation',)
 STORY_CLOZE = reading.labelled_set(
-    'story_cloze', 'choice', ('1', '2'), ('accuracy',),
-    {'train': Split(_VALIDATION[0], STORIES - DEV, _VALIDATION[1], part=functools.partial(part, False)),
-     'dev': Split(_VALIDATION[0], DEV, _VALIDATION[1], part=functools.partial(part, True)),
-     'test': Split(('cloze_test_test__spring2016*.csv',), STORIES, ('story_cloze/2016:test',))},
-    _make, _official, _tfds, new=lambda path, split: _official([path], split))
+    'story_cloze',
+    'choice',
+    ('1', '2'),
+    ('accuracy',),
+    {
+        'train': Split(
+            _VALIDATION[0], STORIES - DEV, _VALIDATION[1], part=functools.partial(part, False)
+        ),
+        'dev': Split(_VALIDATION[0], DEV, _VALIDATION[1], part=functools.partial(part, True)),
+        'test': Split(('cloze_test_test__spring2016*.csv',), STORIES, ('story_cloze/2016:test',)),
+    },
+    _make,
+    _official,
+    _tfds,
+    new=lambda path, split: _official([path], split),
+)

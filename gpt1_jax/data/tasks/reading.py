@@ -1,8 +1,10 @@
-"""Section 3.3: reads a labelled set from its official files, TFDS or Parquet, with the same Examples from each.
+"""Section 3.3: reads a labelled set from its official files, TFDS or Parquet, with the same
+Examples from each.
 
-Each source yields Rows; one function of the set, `make`, turns the fields of a Row into an Example. A bad row is an
-error that names it, or is skipped and reported.
+Each source yields Rows; one function of the set, `make`, turns the fields of a Row into an Example.
+A bad row is an error that names it, or is skipped and reported.
 """
+
 import dataclasses
 import functools
 import json
@@ -19,15 +21,19 @@ from gpt1_jax.errors import UserError, did_you_mean, fail, one_line
 
 
 class RowFault(Exception):
-    """What is wrong with one row. `collect` adds which row it is and passes the message to `on_bad`."""
+    """What is wrong with one row. `collect` adds which row it is and passes the message to
+    `on_bad`."""
 
 
 class LeftOut(RowFault):
-    """A row that every user of the set leaves out: skipped without an error, and counted for a message."""
+    """A row that every user of the set leaves out: skipped without an error, and counted for a
+    message."""
 
 
 class Row(NamedTuple):
-    """where: file and row, for messages. id: unique in its split. fields: {column: value}, or why there are none."""
+    """where: file and row, for messages. id: unique in its split. fields: {column: value}, or why
+    there are none."""
+
     where: str
     id: str
     fields: dict | RowFault
@@ -36,19 +42,26 @@ class Row(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Split:
     """Where one split is found."""
-    files: tuple[str, ...]            # names in the directory, or patterns of one file; the first that exists is read
-    rows: int = 0                     # the published number, without those that are left out; 0: none is known
-    tfds: tuple[str, ...] = ()        # 'builder/config:split' in TFDS, in order; () if it lacks the split or its labels
-    columns: tuple[str, ...] = ()     # of a file without a header
+
+    # Names in the directory, or patterns of one file; the first that exists is read
+    files: tuple[str, ...]
+    # The published number, without those that are left out; 0: none is known
+    rows: int = 0
+    # 'builder/config:split' in TFDS, in order; () if it lacks the split or its labels
+    tfds: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # of a file without a header
     labelled: bool = True
-    id_column: str | None = None      # None: ids are positions among the file's rows, from 0
-    part: Callable[[list[Row]], list[Row]] | None = None  # selects rows of the file (Story Cloze); None: all of them
-    also_rows: int = 0                # another published number: of another release, or of TFDS
-    parquet: tuple[str, ...] = ()     # as `tfds`, in the Hub's Parquet files; where they lack it, `tfds`
+    id_column: str | None = None  # None: ids are positions among the file's rows, from 0
+    # Selects rows of the file (Story Cloze); None: all of them
+    part: Callable[[list[Row]], list[Row]] | None = None
+    also_rows: int = 0  # another published number: of another release, or of TFDS
+    # As `tfds`, in the Hub's Parquet files; where they lack it, `tfds`
+    parquet: tuple[str, ...] = ()
 
 
 def find(directory: str | pathlib.Path, split: Split) -> list[str]:
-    """The one file of a split. UserError if none of its names exists, or a pattern matches several files."""
+    """The one file of a split. UserError if none of its names exists, or a pattern matches several
+    files."""
     for name in split.files:
         path = pathlib.Path(directory) / name
         found = [path] if path.exists() else sorted(pathlib.Path(directory).glob(name))
@@ -61,27 +74,45 @@ def find(directory: str | pathlib.Path, split: Split) -> list[str]:
     raise UserError(f'{pathlib.Path(directory) / first}: no such file{also}')
 
 
-def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...], splits: dict[str, Split],
-                 make: Callable[[Split, str, dict], Example], official: Callable[[list[str], Split], Iterable[Row]],
-                 tfds: Callable | None = None, parquet: Callable | None = None,
-                 new: Callable[[str, Split], Iterable[Row]] | None = None,
-                 find: Callable[[str, Split], list[str]] = find, **options: Any) -> Task:
+def labelled_set(
+    name: str,
+    head: str,
+    labels: tuple[str, ...],
+    metrics: tuple[str, ...],
+    splits: dict[str, Split],
+    make: Callable[[Split, str, dict], Example],
+    official: Callable[[list[str], Split], Iterable[Row]],
+    tfds: Callable | None = None,
+    parquet: Callable | None = None,
+    new: Callable[[str, Split], Iterable[Row]] | None = None,
+    find: Callable[[str, Split], list[str]] = find,
+    **options: Any,
+) -> Task:
     """The Task of a set that is read from its own files, from TFDS or from the Hub's Parquet files.
 
-    make:          (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that does not
-                   belong to the set.
+    make:          (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one
+                   that does not belong to the set.
     official:      (paths, Split) -> Rows. find: (directory, Split) -> the paths.
-    tfds, parquet: (directory, Split, names of the split there) -> Rows; None if the set is not there.
-    new:           (path, unlabelled Split) -> Rows of any file in the set's layout, for Task.read_file.
+    tfds, parquet: (directory, Split, names of the split there) -> Rows; None if the set is not
+    there.
+    new:           (path, unlabelled Split) -> Rows of any file in the set's layout, for
+                   Task.read_file.
     options:       further fields of Task.
     """
+
     def opened(directory, split_name) -> tuple[Split, list[str], Iterable[Row]]:
-        """(Split, its paths, its Rows). A directory with Parquet files and no official ones means the former."""
+        """(Split, its paths, its Rows). A directory with Parquet files and no official ones means
+        the former."""
         if split_name not in splits:
-            raise UserError(f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} '
-                            f'(there are {", ".join(splits)})')
+            raise UserError(
+                f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} '
+                f'(there are {", ".join(splits)})'
+            )
         split = splits[split_name]
-        named = next((library for library in (tfds_source, parquet_source) if library.is_named(directory)), None)
+        named = next(
+            (library for library in (tfds_source, parquet_source) if library.is_named(directory)),
+            None,
+        )
         if named is None:
             try:
                 paths = find(directory, split)
@@ -91,7 +122,9 @@ def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[s
                     raise
         library, rows = (tfds_source, tfds) if named is tfds_source else (parquet_source, parquet)
         if rows is None:
-            raise UserError(f'{directory}: {name} is not read from {library.KIND}: give its own files')
+            raise UserError(
+                f'{directory}: {name} is not read from {library.KIND}: give its own files'
+            )
         names = library.names(directory, split)
         paths = [path for each in names for path in library.files(directory, each)]
         return split, paths, rows(directory, split, names)
@@ -102,7 +135,9 @@ def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[s
             rows = split.part(list(rows))
         one_file = len(paths) == 1 and not tfds_source.is_named(directory)
         what = f'{paths[0] if one_file else directory} ({name} {split_name})'
-        return collect(rows, functools.partial(make, split), what, (split.rows, split.also_rows), on_bad)
+        return collect(
+            rows, functools.partial(make, split), what, (split.rows, split.also_rows), on_bad
+        )
 
     def read_file(path, on_bad=fail):
         id_column = next((split.id_column for split in splits.values() if split.id_column), None)
@@ -111,17 +146,33 @@ def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[s
 
     labelled = tuple(key for key, split in splits.items() if split.labelled)
     unlabelled = tuple(key for key, split in splits.items() if not split.labelled)
-    return Task(name, head, labels, metrics, labelled, read, lambda directory, split: opened(directory, split)[1],
-                unlabelled=unlabelled, read_file=read_file if new else None, **options)
+    return Task(
+        name,
+        head,
+        labels,
+        metrics,
+        labelled,
+        read,
+        lambda directory, split: opened(directory, split)[1],
+        unlabelled=unlabelled,
+        read_file=read_file if new else None,
+        **options,
+    )
 
 
-def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str,
-            published: tuple[int, ...] = (), on_bad: Callable[[str], None] = fail) -> list[Example]:
+def collect(
+    rows: Iterable[Row],
+    make: Callable[[str, dict], Example],
+    what: str,
+    published: tuple[int, ...] = (),
+    on_bad: Callable[[str], None] = fail,
+) -> list[Example]:
     """The Examples of rows, in order.
 
-    make: (id, fields) -> Example. what: the source, for messages. published: the expected numbers of rows; another
-    gives a warning only, because part of a set is usable. on_bad: called with the message of a bad row, or one with a
-    duplicate id; the row is skipped if it returns. UserError if no row is left.
+    make: (id, fields) -> Example. what: the source, for messages. published: the expected numbers
+    of rows; another gives a warning only, because part of a set is usable. on_bad: called with the
+    message of a bad row, or one with a duplicate id; the row is skipped if it returns. UserError if
+    no row is left.
     """
     found = {}
     bad = []
@@ -142,10 +193,16 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
     if left_out:
         _say(one_line(f'{what}: {len(left_out):,} row(s) left out, the first: {left_out[0]}'))
     if not found:
-        raise UserError(f'{what}: no rows' if not bad else f'{what}: all {len(bad)} rows are bad, the first: {bad[0]}')
+        raise UserError(
+            f'{what}: no rows'
+            if not bad
+            else f'{what}: all {len(bad)} rows are bad, the first: {bad[0]}'
+        )
     n = len(found) + len(bad)
     if any(published) and n not in published:
-        warnings.warn(one_line(f'{what}: {n:,} rows, the published set has {published[0]:,}'), stacklevel=3)
+        warnings.warn(
+            one_line(f'{what}: {n:,} rows, the published set has {published[0]:,}'), stacklevel=3
+        )
     return list(found.values())
 
 
@@ -155,7 +212,8 @@ def _say(line):
 
 
 def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
-    """The text of a field, stripped. RowFault if it is missing, not text, or empty without `may_be_empty`."""
+    """The text of a field, stripped. RowFault if it is missing, not text, or empty without
+    `may_be_empty`."""
     value = fields.get(name)
     if value is None:
         raise RowFault(f'no {name}')
@@ -168,8 +226,8 @@ def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
 
 
 def of_cell(value: Any) -> str:
-    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty, as is NaN, which pandas
-    writes for it."""
+    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty, as is
+    NaN, which pandas writes for it."""
     if value is None or value != value:
         return ''
     if isinstance(value, str):
@@ -178,9 +236,12 @@ def of_cell(value: Any) -> str:
 
 
 def label_name(text: str) -> str:
-    """A label as it is compared with others: a whole number is written without decimals, as 1.0 is 1."""
+    """A label as it is compared with others: a whole number is written without decimals, as 1.0 is
+    1."""
     whole, point, decimals = text.partition('.')
-    is_whole = point and decimals and not decimals.strip('0') and whole.removeprefix('-').isdecimal()
+    is_whole = (
+        point and decimals and not decimals.strip('0') and whole.removeprefix('-').isdecimal()
+    )
     return whole if is_whole else text
 
 
@@ -230,9 +291,10 @@ def json_object(value: Any) -> dict | RowFault:
 def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends, one in memory at a time.
 
-    Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins with one).
-    UserError for a file that is empty or Parquet, and naming the line for text that is not UTF-8, a NUL character, and
-    a line of more than LONGEST bytes, of which no more are read; OSError if it cannot be read.
+    Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins
+    with one). UserError for a file that is empty or Parquet, and naming the line for text that is
+    not UTF-8, a NUL character, and a line of more than LONGEST bytes, of which no more are read;
+    OSError if it cannot be read.
     """
     if str(path).endswith('.parquet'):
         raise UserError(f'{path}: is Parquet: write its rows as .csv, .tsv or .jsonl')

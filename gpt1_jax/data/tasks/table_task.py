@@ -1,4 +1,6 @@
-"""The Task of a labelled set that is a table with one example a row, in its official files, TFDS or Parquet."""
+"""The Task of a labelled set that is a table with one example a row, in its official files, TFDS or
+Parquet."""
+
 import dataclasses
 import functools
 import numbers
@@ -8,53 +10,86 @@ from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import LeftOut, Row, RowFault, Split
 from gpt1_jax.errors import UserError
 
-DECIMALS = 5  # of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
-GLUE_TEST = 'glue_test'  # GLUE's test.tsv: unlabelled, for a submission (Wang et al., 2018); ids are those in the file
+# Of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
+DECIMALS = 5
+# GLUE's test.tsv: unlabelled, for a submission (Wang et al., 2018); ids are those in the file
+GLUE_TEST = 'glue_test'
 glue_test = functools.partial(Split, labelled=False, id_column='index')
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
     """What the columns of a set are. TFDS numbers labels in the order of `labels`."""
-    texts: tuple[str, ...]              # the columns that become the example's texts
-    label: str                          # the column whose values are `labels`, or numbers within `score`
+
+    texts: tuple[str, ...]  # the columns that become the example's texts
+    # The column whose values are `labels`, or numbers within `score`
+    label: str
     labels: tuple[str, ...]
     score: tuple[float, float] | None = None
-    features: dict[str, str] = dataclasses.field(default_factory=dict)  # {column: TFDS feature} of another name
-    index: str | None = 'idx'           # the TFDS feature with a row's position in the file
-    renumber: bool = False              # it also counts rows of other splits: ids are positions within the split
-    without_label: tuple[str, ...] = ()  # labels of rows that are left out: SNLI's '-', in TFDS and on the Hub -1
-    leave_out_short: bool = False       # leave out labelled rows that lack a needed column: QQP's broken ones
-    may_be_empty: bool = False          # a text without tokens is not a bad row
-    in_parquet: dict[str, str] | None = None  # as `features`, in the Hub's Parquet files; default `features`
-    classes: tuple[str, ...] = ()       # the names of `labels` in these files, in the same order; default `labels`
+    # {column: TFDS feature} of another name
+    features: dict[str, str] = dataclasses.field(default_factory=dict)
+    index: str | None = 'idx'  # the TFDS feature with a row's position in the file
+    # It also counts rows of other splits: ids are positions within the split
+    renumber: bool = False
+    # Labels of rows that are left out: SNLI's '-', in TFDS and on the Hub -1
+    without_label: tuple[str, ...] = ()
+    # Leave out labelled rows that lack a needed column: QQP's broken ones
+    leave_out_short: bool = False
+    may_be_empty: bool = False  # a text without tokens is not a bad row
+    # As `features`, in the Hub's Parquet files; default `features`
+    in_parquet: dict[str, str] | None = None
+    # The names of `labels` in these files, in the same order; default `labels`
+    classes: tuple[str, ...] = ()
 
 
-def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table) -> Task:
-    """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are read."""
+def table_task(
+    name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table
+) -> Task:
+    """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are
+    read."""
     names = table.features if table.in_parquet is None else table.in_parquet
     return reading.labelled_set(
-        name, head, table.labels, metrics, splits, functools.partial(_example, table),
+        name,
+        head,
+        table.labels,
+        metrics,
+        splits,
+        functools.partial(_example, table),
         official=functools.partial(_official, table),
         tfds=functools.partial(_typed, table, tfds_source, table.features),
         parquet=functools.partial(_typed, table, parquet_source, names),
-        new=functools.partial(_new, table, splits), score=table.score, n_texts=len(table.texts))
+        new=functools.partial(_new, table, splits),
+        score=table.score,
+        n_texts=len(table.texts),
+    )
 
 
-def glue_splits(config: str, train: int, dev: int, test: int, columns: tuple[str, ...] = (),
-                id_column: str = 'index', also_train: int = 0) -> dict[str, Split]:
+def glue_splits(
+    config: str,
+    train: int,
+    dev: int,
+    test: int,
+    columns: tuple[str, ...] = (),
+    id_column: str = 'index',
+    also_train: int = 0,
+) -> dict[str, Split]:
     """The splits of a GLUE task, from train.tsv, dev.tsv and test.tsv or TFDS's glue/CONFIG.
 
-    train, dev, test: numbers of rows; also_train: of train, in another release. columns: see Split. id_column: of
-    test.tsv.
+    train, dev, test: numbers of rows; also_train: of train, in another release. columns: see Split.
+    id_column: of test.tsv.
     """
-    return {'train': Split(('train.tsv',), train, (f'glue/{config}:train',), columns, also_rows=also_train),
-            'dev': Split(('dev.tsv',), dev, (f'glue/{config}:validation',), columns),
-            GLUE_TEST: glue_test(('test.tsv',), test, (f'glue/{config}:test',), id_column=id_column)}
+    return {
+        'train': Split(
+            ('train.tsv',), train, (f'glue/{config}:train',), columns, also_rows=also_train
+        ),
+        'dev': Split(('dev.tsv',), dev, (f'glue/{config}:validation',), columns),
+        GLUE_TEST: glue_test(('test.tsv',), test, (f'glue/{config}:test',), id_column=id_column),
+    }
 
 
 def _example(table, split, row_id, fields):
-    """The Example of a row. LeftOut for one without a label, where such rows do not belong to the set."""
+    """The Example of a row. LeftOut for one without a label, where such rows do not belong to the
+    set."""
     if split.labelled and fields.get(table.label) in table.without_label:
         raise LeftOut(f'no label ({fields[table.label]})')
     texts = tuple(reading.field(fields, column, table.may_be_empty) for column in table.texts)
@@ -62,7 +97,9 @@ def _example(table, split, row_id, fields):
         return Example(reading.row_id(fields, split.id_column, row_id), texts)
     value = reading.field(fields, table.label)
     if table.score:
-        return Example(row_id, texts, label=round(reading.score(value, table.score, table.label), DECIMALS))
+        return Example(
+            row_id, texts, label=round(reading.score(value, table.score, table.label), DECIMALS)
+        )
     return Example(row_id, texts, label=reading.label(value, table.labels))
 
 
@@ -75,12 +112,15 @@ def _official(table, paths, split):
 def _new(table, splits, path, split):
     """The rows of a file in the layout of one of the splits, with or without its labels."""
     own = [split.columns for split in splits.values()]
-    layouts = own + [tuple(column for column in columns if column != table.label) for columns in own]
+    layouts = own + [
+        tuple(column for column in columns if column != table.label) for columns in own
+    ]
     return tables.read(path, table.texts, tables.layout(path, table.texts, layouts))
 
 
 def _typed(table, library, names, directory, split, sources):
-    """The rows of TFDS or of Parquet files, sorted by the feature `index`, which is the id unless `renumber`.
+    """The rows of TFDS or of Parquet files, sorted by the feature `index`, which is the id unless
+    `renumber`.
 
     names: {column: its name there}, where the two differ.
     """
@@ -109,7 +149,8 @@ def _typed(table, library, names, directory, split, sources):
 
 
 def _label(value, labels, classes):
-    """A label as the official files write it, of its number or its name in TFDS or in Parquet files."""
+    """A label as the official files write it, of its number or its name in TFDS or in Parquet
+    files."""
     if value in classes:
         return labels[classes.index(value)]
     if isinstance(value, numbers.Integral) and 0 <= value < len(labels):

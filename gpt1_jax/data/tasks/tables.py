@@ -1,4 +1,6 @@
-"""Rows of a file with one example a row: TSV without quoting, as GLUE's; CSV; JSON lines; an array of JSON records."""
+"""Rows of a file with one example a row: TSV without quoting, as GLUE's; CSV; JSON lines; an array
+of JSON records."""
+
 import csv
 import itertools
 import pathlib
@@ -16,17 +18,26 @@ def is_json(path: str | pathlib.Path) -> bool:
     return str(path).lower().endswith(('.jsonl', '.json'))
 
 
-def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence[str] = (), quoted: bool = False,
-         delimiter: str = '\t', short: type[RowFault] = RowFault) -> Iterator[Row]:
-    """The rows of a file. Ids are positions from 0; messages count lines from 1 as an editor does, header included.
+def read(
+    path: str | pathlib.Path,
+    needed: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    quoted: bool = False,
+    delimiter: str = '\t',
+    short: type[RowFault] = RowFault,
+) -> Iterator[Row]:
+    """The rows of a file. Ids are positions from 0; messages count lines from 1 as an editor does,
+    header included.
 
     needed:  columns that a table must have, in any order.
     columns: column names for a table without a header; else the first row has them.
     quoted:  whether the table has CSV quoting. GLUE's files do not.
-    short:   the fault of a row that ends before the last needed column. Columns after it may be missing, as the
-             annotators' labels at the end of some rows of SNLI. A row with more columns than the header is a RowFault.
+    short:   the fault of a row that ends before the last needed column. Columns after it may be
+             missing, as the annotators' labels at the end of some rows of SNLI. A row with more
+             columns than the header is a RowFault.
     Blank lines are skipped and not counted in ids, as csv.DictReader, and so TFDS, does.
-    UserError if the file is empty or not UTF-8, lacks a needed column, or has broken CSV quoting or JSON.
+    UserError if the file is empty or not UTF-8, lacks a needed column, or has broken CSV quoting or
+    JSON.
     """
     if is_json(path):
         for position, (where, record) in enumerate(records(path)):
@@ -56,7 +67,8 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
 
 
 def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
-    """The column names of a table with CSV quoting, or of the first JSON record. UserError as in `read`."""
+    """The column names of a table with CSV quoting, or of the first JSON record. UserError as in
+    `read`."""
     if is_json(path):
         first = first_record(path)
         return list(map(str, first)) if isinstance(first, dict) else []
@@ -69,13 +81,16 @@ def first_record(path: str | pathlib.Path) -> Any:
 
 
 def quotes_are_text(path: str | pathlib.Path, delimiter: str) -> bool:
-    """Whether the quotation marks of a table are text, not CSV quoting: read as quoting they make one row of several
-    lines, or none at all, though each of these lines has as many delimiters as the first one."""
+    """Whether the quotation marks of a table are text, not CSV quoting: read as quoting they make
+    one row of several lines, or none at all, though each of these lines has as many delimiters as
+    the first one."""
     lines = list(reading.decoded_lines(path))
 
     def are_rows(lines):
         return all(line.count(delimiter) == width for line in lines if line)
-    width, last = lines[0].count(delimiter), 0
+
+    width = lines[0].count(delimiter)
+    last = 0
     try:
         for number, _ in _cells(path, True, delimiter):
             if number > last + 1 and are_rows(lines[last:number]):
@@ -86,24 +101,38 @@ def quotes_are_text(path: str | pathlib.Path, delimiter: str) -> bool:
     return False
 
 
-def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Sequence[str]], quoted: bool = False,
-           delimiter: str = '\t') -> tuple[str, ...]:
+def layout(
+    path: str | pathlib.Path,
+    needed: Sequence[str],
+    layouts: Sequence[Sequence[str]],
+    quoted: bool = False,
+    delimiter: str = '\t',
+) -> tuple[str, ...]:
     """The `columns` argument of `read` for a file that may lack a header.
 
-    () if the first row names all needed columns, or the first record is an object; else the first of the layouts with
-    as many columns as that row or record.
+    () if the first row names all needed columns, or the first record is an object; else the first
+    of the layouts with as many columns as that row or record.
     """
-    first = first_record(path) if is_json(path) else next(_cells(path, quoted, delimiter), (0, ()))[1]
-    if not isinstance(first, (list, tuple)) or not is_json(path) and {*needed} <= {name.strip() for name in first}:
+    first = (
+        first_record(path) if is_json(path) else next(_cells(path, quoted, delimiter), (0, ()))[1]
+    )
+    if (
+        not isinstance(first, (list, tuple))
+        or not is_json(path)
+        and {*needed} <= {name.strip() for name in first}
+    ):
         return ()
-    return next((tuple(columns) for columns in layouts if columns and len(columns) == len(first)), ())
+    return next(
+        (tuple(columns) for columns in layouts if columns and len(columns) == len(first)), ()
+    )
 
 
 def _cells(path, quoted, delimiter):
     """(number of its last line, cells) of each row of a table."""
     lines = reading.decoded_lines(path)
     first = next(lines, '')
-    left_out = 1 if re.fullmatch(r'"?sep=.?"?', first) else 0  # a line that tells Excel the separator
+    # A line that tells Excel the separator
+    left_out = 1 if re.fullmatch(r'"?sep=.?"?', first) else 0
     if not left_out:
         lines = itertools.chain([first], lines)
     if not quoted:
@@ -116,7 +145,8 @@ def _cells(path, quoted, delimiter):
     length = 0
 
     def of_row():
-        """The lines of the file. Those of one row, whose cells may have line breaks, have a row's length together."""
+        """The lines of the file. Those of one row, whose cells may have line breaks, have a row's
+        length together."""
         nonlocal length
         for line in lines:
             length += len(line) + 1
@@ -128,6 +158,7 @@ def _cells(path, quoted, delimiter):
                 yield line + '\n'
             else:  # in a cell without quotes the csv module refuses them
                 yield line.replace('\r', ' ') + '\n'
+
     reader = csv.reader(of_row(), delimiter=delimiter, strict=True)
     try:
         for row in reader:
@@ -139,12 +170,15 @@ def _cells(path, quoted, delimiter):
 
 
 def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
-    """(where, record or RowFault) of every record of a JSON file: a line each, or the items of one array.
+    """(where, record or RowFault) of every record of a JSON file: a line each, or the items of one
+    array.
 
-    The first line of JSON lines may also be a list. It is the whole array if no line follows and its items are records
-    themselves.
+    The first line of JSON lines may also be a list. It is the whole array if no line follows and
+    its items are records themselves.
     """
-    lines = [(number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()]
+    lines = [
+        (number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()
+    ]
     first = reading.json_value(lines[0][1]) if lines else None
     opening = ('[', '{') if str(path).endswith('.json') else '['
     if isinstance(first, RowFault) and lines[0][1].lstrip().startswith(opening):
@@ -152,8 +186,14 @@ def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
         if isinstance(items, RowFault):
             raise UserError(f'{path}: neither a JSON array of records nor a record a line: {items}')
         if not isinstance(items, list):
-            raise UserError(f'{path}: one JSON object, expected an array of records or a record a line')
-    elif len(lines) == 1 and isinstance(first, list) and all(isinstance(item, (dict, list)) for item in first):
+            raise UserError(
+                f'{path}: one JSON object, expected an array of records or a record a line'
+            )
+    elif (
+        len(lines) == 1
+        and isinstance(first, list)
+        and all(isinstance(item, (dict, list)) for item in first)
+    ):
         items = first
     else:
         return ((f'{path}: row {number}', reading.json_value(line)) for number, line in lines)

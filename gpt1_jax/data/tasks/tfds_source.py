@@ -3,9 +3,11 @@
     tfds:            TFDS's own data directory: $TFDS_DATA_DIR, else ~/tensorflow_datasets
     tfds:DIRECTORY   another one
 
-Preparing needs TensorFlow (extra `gpt1_jax[tfds]`) and the file format array_record, which can be read without it.
-TFDS shuffles records when it prepares them. Sets with an index are sorted by it; others stay in TFDS's order.
+Preparing needs TensorFlow (extra `gpt1_jax[tfds]`) and the file format array_record, which can be
+read without it. TFDS shuffles records when it prepares them. Sets with an index are sorted by it;
+others stay in TFDS's order.
 """
+
 import os
 import pathlib
 import re
@@ -24,7 +26,9 @@ def is_named(directory: str | pathlib.Path) -> bool:
 def names(directory: str, split: Any) -> tuple[str, ...]:
     """The 'builder/config:split's of a reading.Split. UserError if TFDS has none."""
     if not split.tfds:
-        raise UserError(f'{directory}: TFDS has no {"labels" if split.labelled else "rows"} of {split.files[0]}')
+        raise UserError(
+            f'{directory}: TFDS has no {"labels" if split.labelled else "rows"} of {split.files[0]}'
+        )
     return split.tfds
 
 
@@ -34,25 +38,36 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
     return [str(path) for path in builder.info.splits[split].filepaths]
 
 
-def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...],
-            classes: dict[str, tuple[str, ...]] | None = None) -> list[tuple[str, dict]]:
+def records(
+    directory: str | pathlib.Path,
+    source: str,
+    features: tuple[str, ...],
+    classes: dict[str, tuple[str, ...]] | None = None,
+) -> list[tuple[str, dict]]:
     """(where, {feature: value}) of every record of 'builder/config:split', in TFDS's order.
 
-    where: file and record, for messages. classes: not used: TFDS numbers labels as the task does. Values are str,
-    numbers, or lists of values. UserError if the set or the split is not prepared, a feature is missing, or a record
-    lacks a value (a truncated ArrayRecord file gives None).
+    where: file and record, for messages. classes: not used: TFDS numbers labels as the task does.
+    Values are str, numbers, or lists of values. UserError if the set or the split is not prepared,
+    a feature is missing, or a record lacks a value (a truncated ArrayRecord file gives None).
     """
     builder, path, split = _open(directory, source)
     missing = [feature for feature in features if feature not in builder.info.features]
     if missing:
-        raise UserError(f'{path}: no feature {missing[0]!r} (features: {", ".join(builder.info.features)})')
+        raise UserError(
+            f'{path}: no feature {missing[0]!r} (features: {", ".join(builder.info.features)})'
+        )
     found = []
     try:
         data = builder.as_data_source(split)
         # By index, because iterating over a source that lacks records ends early without an error.
         for number, record in enumerate(data.__getitems__(range(len(data)))):
             where = f'{path}: {split} record {number}'
-            found.append((where, {feature: _plain((record or {}).get(feature), where) for feature in features}))
+            found.append(
+                (
+                    where,
+                    {feature: _plain((record or {}).get(feature), where) for feature in features},
+                )
+            )
     except UserError:
         raise
     except Exception as error:  # TFDS raises many classes; the cause is these files or their format
@@ -63,20 +78,33 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
 def _open(directory, source):
     """(builder, its directory, split) of the newest prepared version."""
     name, split = source.split(':')
-    named = str(directory).removeprefix(PREFIX) or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
+    named = (
+        str(directory).removeprefix(PREFIX)
+        or os.environ.get('TFDS_DATA_DIR')
+        or '~/tensorflow_datasets'
+    )
     data_dir = pathlib.Path(named).expanduser()
-    versions = [path.parent for path in (data_dir / name).glob('*/dataset_info.json')
-                if re.fullmatch(r'\d+\.\d+\.\d+', path.parent.name)]
+    versions = [
+        path.parent
+        for path in (data_dir / name).glob('*/dataset_info.json')
+        if re.fullmatch(r'\d+\.\d+\.\d+', path.parent.name)
+    ]
     if not versions:
         # TFDS finds its older builders only if their package is imported first.
         builder, _, config = name.partition('/')
-        raise UserError(f"{directory}: {name} is not in {data_dir}, to prepare it: pip install 'gpt1_jax[tfds]'; tfds "
-                        f"build {builder}{f' --config={config}' if config else ''} --imports=tensorflow_datasets.text "
-                        f'--file_format=array_record --data_dir={data_dir}'
-                        + ' --manual_dir=FOLDER_OF_THE_CSV_FILES' * (builder == 'story_cloze'))
+        raise UserError(
+            f'{directory}: {name} is not in {data_dir}, to prepare it: pip install '
+            "'gpt1_jax[tfds]'; tfds "
+            f'build {builder}{f" --config={config}" if config else ""} '
+            '--imports=tensorflow_datasets.text '
+            f'--file_format=array_record --data_dir={data_dir}'
+            + ' --manual_dir=FOLDER_OF_THE_CSV_FILES'
+            * (builder == 'story_cloze')
+        )
     path = max(versions, key=lambda path: tuple(map(int, path.name.split('.'))))
     try:
         import tensorflow_datasets as tfds
+
         builder = tfds.builder_from_directory(path)
         splits = builder.info.splits
     except Exception as error:
@@ -89,7 +117,9 @@ def _open(directory, source):
 def _plain(value, where):
     """A record's value as str, number or list."""
     if value is None:
-        raise UserError(f'{where}: a value is missing, as in a truncated file: prepare the set again')
+        raise UserError(
+            f'{where}: a value is missing, as in a truncated file: prepare the set again'
+        )
     if isinstance(value, bytes):
         return value.decode('utf-8')
     if hasattr(value, '__iter__') and not isinstance(value, str):

@@ -1,4 +1,6 @@
-"""Rows to predict, of any task: from a file in the task's layout, from JSON records with "texts", or from memory."""
+"""Rows to predict, of any task: from a file in the task's layout, from JSON records with "texts",
+or from memory."""
+
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -9,13 +11,17 @@ from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError, fail, shown
 
 
-def read(task: Task, path: str | pathlib.Path, on_bad: Callable[[str], None] = fail) -> list[Example]:
+def read(
+    task: Task, path: str | pathlib.Path, on_bad: Callable[[str], None] = fail
+) -> list[Example]:
     """The unlabelled examples of a file, in its order.
 
-    A JSON file whose first record has "texts", where that is no column of the task, holds {"id", "texts", "choices"}
-    records. Any other file has the layout of the task's own files. It needs the columns of the texts only; labels are
-    not read. Ids are those in the file, else row numbers from 0.
-    on_bad: called with the message of a bad row, see Task.read; by default a UserError naming file, row and cause.
+    A JSON file whose first record has "texts", where that is no column of the task, holds {"id",
+    "texts", "choices"} records. Any other file has the layout of the task's own files. It needs the
+    columns of the texts only; labels are not read. Ids are those in the file, else row numbers from
+    0.
+    on_bad: called with the message of a bad row, see Task.read; by default a UserError naming file,
+    row and cause.
     """
     path = str(path)
     first = tables.first_record(path) if tables.is_json(path) else None
@@ -27,37 +33,56 @@ def read(task: Task, path: str | pathlib.Path, on_bad: Callable[[str], None] = f
 
 
 def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Example]:
-    """The unlabelled examples of rows in memory: each a text, several texts, or {"id", "texts", "choices"}.
+    """The unlabelled examples of rows in memory: each a text, several texts, or {"id", "texts",
+    "choices"}.
 
     Ids are row numbers from 0, unless a dict has an "id". UserError naming row and cause.
     """
     check(rows, 'rows')
-    records = (row if isinstance(row, dict) else {'texts': row if isinstance(row, (list, tuple)) else [row]}
-               for row in rows)
-    return _of_texts((Row(f'row {i}', str(i), record) for i, record in enumerate(records)), task, 'rows', fail)
+    records = (
+        row
+        if isinstance(row, dict)
+        else {'texts': row if isinstance(row, (list, tuple)) else [row]}
+        for row in rows
+    )
+    return _of_texts(
+        (Row(f'row {i}', str(i), record) for i, record in enumerate(records)), task, 'rows', fail
+    )
 
 
 def check(rows: Any, what: str) -> None:
-    """UserError for rows that are no list: a text, a dict or a table, from which a loop takes characters or columns."""
-    if isinstance(rows, (str, Mapping)) or hasattr(rows, 'columns') or not isinstance(rows, Iterable):
+    """UserError for rows that are no list: a text, a dict or a table, from which a loop takes
+    characters or columns."""
+    if (
+        isinstance(rows, (str, Mapping))
+        or hasattr(rows, 'columns')
+        or not isinstance(rows, Iterable)
+    ):
         raise UserError(f'rows is {shown(rows)}, must be a list of {what}')
 
 
 def _of_texts(rows, task, what, on_bad):
-    """The Examples of Rows with the fields "texts", and "choices" if the task has choices. what: for messages."""
+    """The Examples of Rows with the fields "texts", and "choices" if the task has choices. what:
+    for messages."""
     least, most = (2, len(task.labels)) if task.head == 'choice' else (0, 0)
 
     def listed(fields, name):
         value = fields.get(name, [])
-        if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) and text.strip() for text in value):
+        if not isinstance(value, (list, tuple)) or not all(
+            isinstance(text, str) and text.strip() for text in value
+        ):
             raise RowFault(f'{name} is not a list of non-empty strings')
         return tuple(value)
 
     def make(row_id, fields):
-        texts, choices = listed(fields, 'texts'), listed(fields, 'choices')
+        texts = listed(fields, 'texts')
+        choices = listed(fields, 'choices')
         if len(texts) != task.n_texts:
             raise RowFault(f'{len(texts)} texts, expected {task.n_texts}')
         if not least <= len(choices) <= most:
-            raise RowFault(f'{len(choices)} choices, expected {f"2 to {most}" if most > 2 else most}')
+            raise RowFault(
+                f'{len(choices)} choices, expected {f"2 to {most}" if most > 2 else most}'
+            )
         return Example(reading.row_id(fields, 'id', row_id), texts, choices)
+
     return reading.collect(rows, make, what, on_bad=on_bad)

@@ -1,1 +1,2 @@
-"""The operations of models/ops.py, faster; table.py chooses. Nothing here is needed to understand GPT-1."""
+"""The operations of models/ops.py, faster; table.py chooses. Nothing here is needed to understand
+GPT-1."""

@@ -1,4 +1,5 @@
 """Operations of models/ops.py in the forms that XLA computes at full speed on a CPU."""
+
 from typing import Any
 
 import jax
@@ -10,31 +11,35 @@ from gpt1_jax.models import ops
 from gpt1_jax.models.dropout import Dropout
 from gpt1_jax.models.fast import xla
 
-BLOCKS = 4   # of attention's queries; more save little work and make products smaller
-LEAST = 32   # queries in a block
+BLOCKS = 4  # of attention's queries; more save little work and make products smaller
+LEAST = 32  # queries in a block
 
 
 # Matrix products
 
+
 def matmul(a: jax.Array, b: jax.Array, axis: int, dtype: Any) -> jax.Array:
-    """xla.matmul. bfloat16 products are computed in float32 and then rounded: only so XLA uses the processor's bfloat16
-    instructions (AMX; about four times the speed of float32)."""
+    """xla.matmul. bfloat16 products are computed in float32 and then rounded: only so XLA uses the
+    processor's bfloat16 instructions (AMX; about four times the speed of float32)."""
     return xla.matmul(a, b, axis, jnp.float32).astype(dtype)
 
 
 def outer(a: jax.Array, b: jax.Array) -> jax.Array:
     """xla.outer.
 
-    float32: the result has the smaller of I and O as its rows, which is up to a third faster, and is transposed back.
-    bfloat16, whose instructions need the rows of a^T in memory: the smaller of a and b is transposed.
+    float32: the result has the smaller of I and O as its rows, which is up to a third faster, and
+    is transposed back. bfloat16, whose instructions need the rows of a^T in memory: the smaller of
+    a and b is transposed.
     """
-    a, b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+    a = a.reshape(-1, a.shape[-1])
+    b = b.reshape(-1, b.shape[-1])
     if a.dtype != jnp.bfloat16:
         if a.shape[1] <= b.shape[1]:
             return xla.outer(a, b)
         # The barrier keeps XLA from swapping the operands instead of transposing their product.
         return lax.optimization_barrier(xla.outer(b, a)).T
-    # Rounded before it is transposed back: XLA would otherwise swap the operands, and has no such product on CPUs.
+    # Rounded before it is transposed back: XLA would otherwise swap the operands, and has no such
+    # product on CPUs.
     if a.shape[1] <= b.shape[1]:
         return matmul(_transposed(a), b, 0, a.dtype)
     return matmul(_transposed(b), a, 0, a.dtype).T
@@ -58,7 +63,8 @@ def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype:
 
 
 def gelu(x: jax.Array) -> jax.Array:
-    """Neither result nor gradient is computed inside the products that read it: there tanh would not be vectorised."""
+    """Neither result nor gradient is computed inside the products that read it: there tanh would
+    not be vectorised."""
     return lax.optimization_barrier(xla.gelu(_gradient_alone(x), _by_tanh))
 
 
@@ -77,10 +83,12 @@ _gradient_alone.defvjp(lambda x: (x, None), lambda _, dx: (lax.optimization_barr
 
 # Attention
 
+
 @jax.custom_vjp
 def attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
-    """In blocks of queries, in fewer and better products: a block is multiplied with the keys up to its last query
-    alone, which saves up to half of the work, and each head's matrices lie together in memory."""
+    """In blocks of queries, in fewer and better products: a block is multiplied with the keys up to
+    its last query alone, which saves up to half of the work, and each head's matrices lie together
+    in memory."""
     return _attention(qkv, drop)[0]
 
 
@@ -105,10 +113,12 @@ def _attention_gradient(residuals, dout):
     dq = []
     dk = jnp.zeros(k.shape, jnp.float32)
     dv = jnp.zeros(v.shape, jnp.float32)
-    # With scores S = Q K^T / sqrt(E), probabilities P, the dropout mask M, scaled by 1 / (1 - rate), and O = (P M) V:
+    # With scores S = Q K^T / sqrt(E), probabilities P, the dropout mask M, scaled by 1 /
+    # (1 - rate), and O = (P M) V:
     #     dV = (P M)^T dO      dP = M (dO V^T)      dS = P (dP - sum of P dP over the row) / sqrt(E)
     #     dQ = dS K            dK = dS^T Q
-    # A block has the rows of dQ of its own queries, and adds to dK and dV for the keys that it has seen.
+    # A block has the rows of dQ of its own queries, and adds to dK and dV for the keys that it has
+    # seen.
     for (start, stop), signed in zip(_blocks(q.shape[2]), saved):
         block = dout[:, :, start:stop]
         dv = _add(dv, _product('bhlm,bhle->bhme', _dropped(signed, drop.rate), block, jnp.float32))
@@ -135,7 +145,8 @@ def _blocks(L):
 
 
 def _probabilities(q, k, start):
-    """softmax of q [B, H, l, E], the queries from position `start` on, with all keys up to the last: [B, H, l, m]."""
+    """softmax of q [B, H, l, E], the queries from position `start` on, with all keys up to the
+    last: [B, H, l, m]."""
     scores = _product('bhle,bhme->bhlm', q, k, jnp.float32) * q.shape[3] ** -0.5
     causal = start + jnp.arange(q.shape[2])[:, None] >= jnp.arange(k.shape[2])[None]
     return jax.nn.softmax(jnp.where(causal[None, None], scores, ops.MASKED), axis=-1)

@@ -1,14 +1,17 @@
-"""Sections 3.1 and 4.1: causal attention with dropout on its probabilities, tile by tile, for NVIDIA GPUs.
+"""Sections 3.1 and 4.1: causal attention with dropout on its probabilities, tile by tile, for
+NVIDIA GPUs.
 
-The algorithm is FlashAttention-2 (Dao, 2023): scores and probabilities exist only in registers, one tile at a time. The
-forward pass keeps the logarithm of each row's sum of exponentials, from which the backward pass recomputes the
-probabilities. New here is dropout: each tile hashes its part of the mask (dropout.keep_at) in both passes, so the mask
-is never stored, equals that of plain XLA, and does not depend on tiles, mesh or microbatches. All sums have a fixed
-order, so results are the same in every run.
+The algorithm is FlashAttention-2 (Dao, 2023): scores and probabilities exist only in registers, one
+tile at a time. The forward pass keeps the logarithm of each row's sum of exponentials, from which
+the backward pass recomputes the
+probabilities. New here is dropout: each tile hashes its part of the mask (dropout.keep_at) in both
+passes, so the mask is never stored, equals that of plain XLA, and does not depend on tiles, mesh or
+microbatches. All sums have a fixed order, so results are the same in every run.
 
-q, k and v are read from the one array [B, L, 3, H, E] that their projection writes, and their gradient is written as
-one such array, which saves copies. Written in Pallas for Triton.
+q, k and v are read from the one array [B, L, 3, H, E] that their projection writes, and their
+gradient is written as one such array, which saves copies. Written in Pallas for Triton.
 """
+
 import functools
 import math
 from typing import NamedTuple
@@ -22,12 +25,15 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import pallas_triton, per_device
 
 LOG2E = math.log2(math.e)  # GPUs compute 2^x, so scores are multiplied by log2(e)
-MASKED = -1e30             # the score of a later key: finite, as the difference of two infinities is NaN
+# The score of a later key: finite, as the difference of two infinities is NaN
+MASKED = -1e30
 Q, K, V = range(3)
 
 
 class Tiles(NamedTuple):
-    """queries x keys of a tile; warps: groups of 32 threads that share one; stages: tiles being loaded ahead."""
+    """queries x keys of a tile; warps: groups of 32 threads that share one; stages: tiles being
+    loaded ahead."""
+
     queries: int
     keys: int
     warps: int
@@ -42,7 +48,8 @@ BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 def flash_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
     """ops.attention, up to rounding; each device computes its own rows and heads.
 
-    qkv: float32, bfloat16 or float16, E a power of two of at least 16. interpret: interpret the kernels, on any device.
+    qkv: float32, bfloat16 or float16, E a power of two of at least 16. interpret: interpret the
+    kernels, on any device.
     """
     L = qkv.shape[1]
     # Padding to whole tiles is after all queries, so causal attention does not see it.
@@ -63,7 +70,8 @@ def _attention_forward(qkv, words, rate, interpret):
 
 def _attention_backward(rate, interpret, saved, d_out):
     qkv, words, out, log_sums = saved
-    # The gradient of a softmax is p * (dp - sum(p * dp)), and that sum over a row equals the sum of d_out * out.
+    # The gradient of a softmax is p * (dp - sum(p * dp)), and that sum over a row equals the sum of
+    # d_out * out.
     means = jnp.einsum('blhe,blhe->bhl', d_out.astype(jnp.float32), out.astype(jnp.float32))
     return _backward(qkv, words, d_out, log_sums, means, rate, interpret), None
 
@@ -73,55 +81,84 @@ _attention.defvjp(_attention_forward, _attention_backward)
 
 def _forward(qkv, words, rate, interpret):
     """(out [B, L, H, E], log2 of each row's sum of exponentials, float32[B, H, L])."""
+
     def kernel(first_row, first_head, words, qkv):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(FORWARD, L, E * qkv.dtype.itemsize)
         return pallas_triton.call(
-            functools.partial(_forward_kernel, tiles=tiles, rate=rate, scale=E ** -0.5), tiles.warps, tiles.stages,
+            functools.partial(_forward_kernel, tiles=tiles, rate=rate, scale=E**-0.5),
+            tiles.warps,
+            tiles.stages,
             grid=(L // tiles.queries, H, B),
             in_specs=[WORDS, _part(Q, tiles.queries, E, tile=True), _part(K, L, E), _part(V, L, E)],
             out_specs=[_vectors(tiles.queries, E, tile=True), _numbers(tiles.queries, tile=True)],
-            out_shape=[jax.ShapeDtypeStruct((B, L, H, E), qkv.dtype), jax.ShapeDtypeStruct((B, H, L), jnp.float32)],
-            interpret=interpret)(_at(words, first_row, first_head), qkv, qkv, qkv)
+            out_shape=[
+                jax.ShapeDtypeStruct((B, L, H, E), qkv.dtype),
+                jax.ShapeDtypeStruct((B, H, L), jnp.float32),
+            ],
+            interpret=interpret,
+        )(_at(words, first_row, first_head), qkv, qkv, qkv)
+
     return per_device.on_each(kernel, (words, qkv), ('w', 'BL3HE'), ('BLHE', 'BHL'))
 
 
 def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
     """The gradient of qkv."""
+
     def kernel(first_row, first_head, words, qkv, *others):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(BACKWARD, L, E * qkv.dtype.itemsize)
         return pallas_triton.call(
-            functools.partial(_backward_kernel, tiles=tiles, rate=rate, scale=E ** -0.5), tiles.warps, tiles.stages,
+            functools.partial(_backward_kernel, tiles=tiles, rate=rate, scale=E**-0.5),
+            tiles.warps,
+            tiles.stages,
             grid=(L // tiles.keys, H, B),
-            in_specs=[WORDS, _part(Q, L, E), _part(K, L, E), _part(V, L, E), _vectors(L, E), _numbers(L),
-                      _numbers(L)],
+            in_specs=[
+                WORDS,
+                _part(Q, L, E),
+                _part(K, L, E),
+                _part(V, L, E),
+                _vectors(L, E),
+                _numbers(L),
+                _numbers(L),
+            ],
             out_specs=pl.BlockSpec((None, tiles.keys, 3, None, E), lambda i, h, b: (b, i, 0, h, 0)),
             out_shape=jax.ShapeDtypeStruct(qkv.shape, qkv.dtype),
-            interpret=interpret)(_at(words, first_row, first_head), qkv, qkv, qkv, *others)
-    return per_device.on_each(kernel, (words, qkv, d_out, log_sums, means), ('w', 'BL3HE', 'BLHE', 'BHL', 'BHL'),
-                              'BL3HE')
+            interpret=interpret,
+        )(_at(words, first_row, first_head), qkv, qkv, qkv, *others)
+
+    return per_device.on_each(
+        kernel, (words, qkv, d_out, log_sums, means), ('w', 'BL3HE', 'BLHE', 'BHL', 'BHL'), 'BL3HE'
+    )
 
 
 def _fitting(tiles, L, head):
-    """The tiles, smaller where L is not a multiple of them, with more warps where `head`, a head's bytes, is large."""
-    return tiles._replace(queries=math.gcd(tiles.queries, L), keys=math.gcd(tiles.keys, L),
-                          warps=8 if head > 128 else tiles.warps)
+    """The tiles, smaller where L is not a multiple of them, with more warps where `head`, a head's
+    bytes, is large."""
+    return tiles._replace(
+        queries=math.gcd(tiles.queries, L),
+        keys=math.gcd(tiles.keys, L),
+        warps=8 if head > 128 else tiles.warps,
+    )
 
 
 def _at(words, first_row, first_head):
-    """uint32[4] for a device: its first row, in a batch that itself begins at words[2], and its first head."""
+    """uint32[4] for a device: its first row, in a batch that itself begins at words[2], and its
+    first head."""
     return jnp.stack([words[0], words[1], words[2] + first_row, first_head])
 
 
-# Block specs: what a program sees of an array. It works on tile i of head h of row b. A GPU starts programs in the
-# order of the grid's first index, i, so programs that read the same keys and values run at the same time.
+# Block specs: what a program sees of an array. It works on tile i of head h of row b. A GPU starts
+# programs in the order of the grid's first index, i, so programs that read the same keys and values
+# run at the same time.
 WORDS = pl.BlockSpec((4,), lambda i, h, b: (0,))
 
 
 def _part(part, length, E, tile=False):
     """[length, E], q, k or v of [B, L, 3, H, E]: of its tile's positions, or of all."""
-    return pl.BlockSpec((None, length, None, None, E), lambda i, h, b: (b, i if tile else 0, part, h, 0))
+    return pl.BlockSpec(
+        (None, length, None, None, E), lambda i, h, b: (b, i if tile else 0, part, h, 0)
+    )
 
 
 def _vectors(length, E, tile=False):
@@ -135,10 +172,12 @@ def _numbers(length, tile=False):
 
 
 def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
-    """The outputs of one tile of queries, by an online softmax over the tiles of keys at and before it.
+    """The outputs of one tile of queries, by an online softmax over the tiles of keys at and before
+    it.
 
-    A softmax needs the largest score and the sum of exponentials of a whole row of scores. Here both are kept for the
-    keys so far; when a later tile has a larger score, what was summed so far is multiplied by exp(old - new largest).
+    A softmax needs the largest score and the sum of exponentials of a whole row of scores. Here
+    both are kept for the keys so far; when a later tile has a larger score, what was summed so far
+    is multiplied by exp(old - new largest).
     """
     i = pl.program_id(0)
     bits = _mask_bits(words)
@@ -147,23 +186,30 @@ def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
     q = q[...]
 
     def step(j, state):
-        out, top, total = state  # over the keys so far: sum of weighted values, largest score, sum of exponentials
+        # Over the keys so far: sum of weighted values, largest score, sum of exponentials
+        out, top, total = state
         keys = _positions(j, tiles.keys)[None, :]
         tile = pl.ds(j * tiles.keys, tiles.keys)
         scores = _scores(q, k[tile, :], queries, keys, scale)
         new_top = jnp.maximum(top, scores.max(axis=1))
         p = jnp.exp2(scores - new_top[:, None])
         rescale = jnp.exp2(top - new_top)
-        # Dropout acts on the probabilities, after the softmax: the sum is of all exponentials, dropped or not.
+        # Dropout acts on the probabilities, after the softmax: the sum is of all exponentials,
+        # dropped or not.
         total = total * rescale + p.sum(axis=1)
         if rate:
             p = jnp.where(_kept(bits, queries, keys, rate), p, 0.0)
         out = out * rescale[:, None] + pallas_triton.dot(p.astype(v.dtype), v[tile, :])
         return out, new_top, total
 
-    # Tiles of keys after the last query are skipped; within the others _scores masks what is not causal.
+    # Tiles of keys after the last query are skipped; within the others _scores masks what is not
+    # causal.
     n_tiles = pl.cdiv((i + 1) * n, tiles.keys)
-    start = jnp.zeros(q.shape, jnp.float32), jnp.full((n,), MASKED, jnp.float32), jnp.zeros((n,), jnp.float32)
+    start = (
+        jnp.zeros(q.shape, jnp.float32),
+        jnp.full((n,), MASKED, jnp.float32),
+        jnp.zeros((n,), jnp.float32),
+    )
     result, top, total = lax.fori_loop(0, n_tiles, step, start)
     # Normalised once at the end; 1 / (1 - rate) is dropout's scale.
     out[...] = (result * (1 / (total * (1 - rate)))[:, None]).astype(out.dtype)
@@ -173,9 +219,10 @@ def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
 def _backward_kernel(words, q, k, v, d_out, log_sums, means, dqkv, *, tiles, rate, scale):
     """The gradients of k and v of one tile, and of q of the same tile of positions.
 
-    A tile of keys is read by the queries at and after it, a tile of queries reads the keys at and before it. One
-    program does both, so that all programs go through about as many tiles. No two programs write the same gradient, so
-    there are no atomic sums, and results are the same in every run.
+    A tile of keys is read by the queries at and after it, a tile of queries reads the keys at and
+    before it. One program does both, so that all programs go through about as many tiles. No two
+    programs write the same gradient, so there are no atomic sums, and results are the same in every
+    run.
     """
     arrays = (q, k, v, d_out, log_sums, means)
     bits = _mask_bits(words)
@@ -189,20 +236,23 @@ def _backward_kernel(words, q, k, v, d_out, log_sums, means, dqkv, *, tiles, rat
 def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
     """float32[keys, E] twice, without the factors that are the same for all elements.
 
-    Probabilities are recomputed from the scores and log_sums. With p the probabilities, p' the dropped ones:
-    dv = p'^T d_out, dp' = d_out v^T, dscores = p (dp - means), dk = dscores^T q.
+    Probabilities are recomputed from the scores and log_sums. With p the probabilities, p' the
+    dropped ones: dv = p'^T d_out, dp' = d_out v^T, dscores = p (dp - means), dk = dscores^T q.
     """
     i = pl.program_id(0)
     own = pl.ds(i * tiles.keys, tiles.keys)
-    k_own, v_own = k[own, :], v[own, :]
+    k_own = k[own, :]
+    v_own = v[own, :]
     keys = _positions(i, tiles.keys)[:, None]
 
     def step(j, gradients):
-        # Scores are transposed, [keys, queries], so that p and dscores need not be transposed for their products.
+        # Scores are transposed, [keys, queries], so that p and dscores need not be transposed for
+        # their products.
         dk, dv = gradients
         queries = _positions(j, tiles.queries)[None, :]
         tile = pl.ds(j * tiles.queries, tiles.queries)
-        q_tile, d_tile = q[tile, :], d_out[tile, :]
+        q_tile = q[tile, :]
+        d_tile = d_out[tile, :]
         p = jnp.exp2(_scores(k_own, q_tile, queries, keys, scale) - log_sums[tile][None, :])
         dp = pallas_triton.dot(v_own, d_tile.T)
         dropped = p
@@ -221,12 +271,15 @@ def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, sca
 
 
 def _query_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
-    """float32[queries, E], without the scale: dq = dscores k. Here a program's own tile, of the size of a tile of keys,
-    is one of queries, and goes through tiles of keys, of the size of a tile of queries."""
+    """float32[queries, E], without the scale: dq = dscores k. Here a program's own tile, of the
+    size of a tile of keys, is one of queries, and goes through tiles of keys, of the size of a tile
+    of queries."""
     i = pl.program_id(0)
     own = pl.ds(i * tiles.keys, tiles.keys)
-    q_own, d_own = q[own, :], d_out[own, :]
-    log_sums_own, means_own = log_sums[own][:, None], means[own][:, None]
+    q_own = q[own, :]
+    d_own = d_out[own, :]
+    log_sums_own = log_sums[own][:, None]
+    means_own = means[own][:, None]
     queries = _positions(i, tiles.keys)[:, None]
 
     def step(j, dq):
@@ -245,7 +298,8 @@ def _query_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
 
 def _mask_bits(words):
     """dropout.fold of the step's words and this program's row and head."""
-    head, row = pl.program_id(1).astype(jnp.uint32), pl.program_id(2).astype(jnp.uint32)
+    head = pl.program_id(1).astype(jnp.uint32)
+    row = pl.program_id(2).astype(jnp.uint32)
     return dropout.fold((words[2] + row, words[3] + head), (words[0], words[1]))
 
 
@@ -255,7 +309,8 @@ def _positions(tile, n):
 
 
 def _scores(a, b, queries, keys, scale):
-    """Causal scores times log2(e), float32[m, n], of a [m, E] and b [n, E], one of them q and the other k. queries,
+    """Causal scores times log2(e), float32[m, n], of a [m, E] and b [n, E], one of them q and the
+    other k. queries,
     keys: positions, which broadcast to [m, n]."""
     return jnp.where(keys <= queries, pallas_triton.dot(a, b.T) * (scale * LOG2E), MASKED)
 

@@ -1,13 +1,15 @@
 """Eq. 2: the loss and its gradient by the logits in one pass over memory, for NVIDIA GPUs.
 
-XLA reads the logits for the sum of exponentials, later once more for the gradient, and writes the gradient beside them.
-Here a program goes three times through one row of logits, of which it reads all but the first time from the cache, and
-the third time writes the gradient in their place, in the forward pass already. Without gradients it only reads.
+XLA reads the logits for the sum of exponentials, later once more for the gradient, and writes the
+gradient beside them. Here a program goes three times through one row of logits, of which it reads
+all but the first time from the cache, and the third time writes the gradient in their place, in the
+forward pass already. Without gradients it only reads.
 
-The gradient of a loss by its logits is softmax - one-hot times the gradient of the loss, which the forward pass does
-not know. So what is written is softmax - one-hot, and the factor multiplies what else is in the two products.
-Written in Pallas for Triton.
+The gradient of a loss by its logits is softmax - one-hot times the gradient of the loss, which the
+forward pass does not know. So what is written is softmax - one-hot, and the factor multiplies what
+else is in the two products. Written in Pallas for Triton.
 """
+
 import functools
 import math
 from typing import Any
@@ -21,14 +23,16 @@ from gpt1_jax.models.fast import pallas_triton, per_device, xla
 
 # Not timed on a device yet.
 CHUNK = 4096  # logits that a program holds at a time, a power of two and a multiple of 128
-WARPS = 16    # groups of 32 threads of a program
+WARPS = 16  # groups of 32 threads of a program
 
 LOG2E = math.log2(math.e)  # GPUs compute 2^x, so logits are multiplied by log2(e)
-LEAST = -3e38              # in the place of a logit of padding: finite, as the difference of two infinities is NaN
+# In the place of a logit of padding: finite, as the difference of two infinities is NaN
+LEAST = -3e38
 
 
-def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any,
-                  interpret: bool = False) -> jax.Array:
+def cross_entropy(
+    hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any, interpret: bool = False
+) -> jax.Array:
     """ops.cross_entropy, up to rounding. interpret: interpret the kernel, on any device."""
     return _cross_entropy(hidden, rows, targets, dtype, interpret)
 
@@ -52,10 +56,11 @@ def _gradient(dtype, interpret, saved, by_loss):
 
     def scaled(x):
         return (x.astype(jnp.float32) * by_loss[:, None]).astype(x.dtype)
+
     by_hidden = scaled(xla.matmul(by_logit, xla.padded(rows), 0, hidden.dtype))
     # The barrier: see xla.cross_entropy.
     by_rows = lax.optimization_barrier(xla.outer(by_logit, scaled(hidden)))
-    return by_hidden, by_rows[:rows.shape[0]], None
+    return by_hidden, by_rows[: rows.shape[0]], None
 
 
 _cross_entropy.defvjp(_saving, _gradient)
@@ -66,35 +71,49 @@ def _losses(logits, targets, real, with_gradient, interpret):
 
     logits: [T, R], of which the first `real` of a row are logits and the others padding.
     """
+
     def kernel(_first_row, _head, logits, targets):
         T, R = logits.shape
         number = pl.BlockSpec((1,), lambda t: (t,))
         row = pl.BlockSpec((None, R), lambda t: (t, 0))
         results = 1 + with_gradient
         return pallas_triton.call(
-            functools.partial(_loss_kernel, real=real, chunk=CHUNK), WARPS, 1, grid=(T,),
-            in_specs=[row, number], out_specs=[number, row][:results],
-            out_shape=[jax.ShapeDtypeStruct((T,), jnp.float32), jax.ShapeDtypeStruct((T, R), logits.dtype)][:results],
-            input_output_aliases={0: 1} if with_gradient else {}, interpret=interpret)(logits, targets)
-    return per_device.on_each(kernel, (logits, targets), ('BR', 'B'), ('B', 'BR') if with_gradient else ('B',))
+            functools.partial(_loss_kernel, real=real, chunk=CHUNK),
+            WARPS,
+            1,
+            grid=(T,),
+            in_specs=[row, number],
+            out_specs=[number, row][:results],
+            out_shape=[
+                jax.ShapeDtypeStruct((T,), jnp.float32),
+                jax.ShapeDtypeStruct((T, R), logits.dtype),
+            ][:results],
+            input_output_aliases={0: 1} if with_gradient else {},
+            interpret=interpret,
+        )(logits, targets)
+
+    return per_device.on_each(
+        kernel, (logits, targets), ('BR', 'B'), ('B', 'BR') if with_gradient else ('B',)
+    )
 
 
 def _loss_kernel(logits, targets, loss, *gradient, real, chunk):
     """The loss of one row of logits, and its gradient where there is an array for it."""
     R = logits.shape[0]
     columns = jnp.arange(chunk, dtype=jnp.int32)
-    whole = real // chunk           # chunks without padding; at most one follows them
+    whole = real // chunk  # chunks without padding; at most one follows them
     last = whole * chunk + columns  # the columns of that one, some of them behind the row
     target = targets[0]
-    # Read before the first reduction, at which all warps wait for each other: later another one may have written the
-    # gradient in its place.
+    # Read before the first reduction, at which all warps wait for each other: later another one may
+    # have written the gradient in its place.
     label = logits[jnp.clip(target, 0, real - 1)].astype(jnp.float32)
 
     def chunk_at(n):
         return logits[n * chunk + columns].astype(jnp.float32) * LOG2E
 
     def last_chunk():
-        # Up to R, not up to `real`, which need not be a multiple of the eight logits that a thread loads at once.
+        # Up to R, not up to `real`, which need not be a multiple of the eight logits that a thread
+        # loads at once.
         values = pallas_triton.load(logits.at[last], mask=last < R, other=0).astype(jnp.float32)
         return jnp.where(last < real, values * LOG2E, LEAST)
 
@@ -102,8 +121,11 @@ def _loss_kernel(logits, targets, loss, *gradient, real, chunk):
         """The state after step(state, values) for each chunk."""
         state = lax.fori_loop(0, whole, lambda n, state: step(state, chunk_at(n)), state)
         return step(state, last_chunk()) if whole * chunk < R else state
+
     top = over_the_row(jnp.maximum, jnp.full(chunk, LEAST, jnp.float32)).max()
-    sums = over_the_row(lambda sums, values: sums + jnp.exp2(values - top), jnp.zeros(chunk, jnp.float32))
+    sums = over_the_row(
+        lambda sums, values: sums + jnp.exp2(values - top), jnp.zeros(chunk, jnp.float32)
+    )
     log_sum = top + jnp.log2(sums.sum())
     loss[0] = jnp.where((target >= 0) & (target < real), log_sum * (1 / LOG2E) - label, jnp.nan)
     if not gradient:
@@ -116,6 +138,7 @@ def _loss_kernel(logits, targets, loss, *gradient, real, chunk):
 
     def write(n, _):
         by_logit[n * chunk + columns] = minus_one_hot(chunk_at(n), n * chunk + columns)
+
     lax.fori_loop(0, whole, write, None)
     if whole * chunk < R:
         pallas_triton.store(by_logit.at[last], minus_one_hot(last_chunk(), last), mask=last < R)

@@ -1,9 +1,12 @@
-"""Sections 3.1 and 4.1: dropout, residual sum and LayerNorm in one pass over memory, for NVIDIA GPUs.
+"""Sections 3.1 and 4.1: dropout, residual sum and LayerNorm in one pass over memory, for NVIDIA
+GPUs.
 
-XLA reads and writes each of the 24 residual sums of a step several times, for reductions, masks and their gradients.
-Here a program holds whole vectors in registers. The mask is hashed where it is needed (dropout.keep_at), as in
-flash_attention. Written in Pallas for Triton, whose arrays have powers of two: a vector of 768 is three blocks of 256.
+XLA reads and writes each of the 24 residual sums of a step several times, for reductions, masks and
+their gradients. Here a program holds whole vectors in registers. The mask is hashed where it is
+needed (dropout.keep_at), as in flash_attention. Written in Pallas for Triton, whose arrays have
+powers of two: a vector of 768 is three blocks of 256.
 """
+
 import functools
 import math
 
@@ -16,13 +19,21 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import pallas_triton, per_device, table
 
 # The fastest of 8 and 15 choices on an H200 (experiments/benchmarks/results/h200_kernels.json).
-ROWS = 1                   # vectors that a program holds at a time
-PROGRAMS = 2048            # of the backward pass
-FORWARD, BACKWARD = 1, 4   # warps (groups of 32 threads) of a program
+ROWS = 1  # vectors that a program holds at a time
+PROGRAMS = 2048  # of the backward pass
+# Warps (groups of 32 threads) of a program
+FORWARD = 1
+BACKWARD = 4
 
 
-def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: dropout.Dropout,
-                 interpret: bool = False) -> jax.Array:
+def add_and_norm(
+    x: jax.Array,
+    a: jax.Array,
+    scale: jax.Array,
+    bias: jax.Array,
+    drop: dropout.Dropout,
+    interpret: bool = False,
+) -> jax.Array:
     """ops.add_and_norm, up to rounding. interpret: interpret the kernels, on any device."""
     return _add_and_norm(x, a, scale, bias, drop.words(), drop.rate, interpret)
 
@@ -47,21 +58,31 @@ _add_and_norm.defvjp(_saving, _gradient)
 
 def _forward(x, a, scale, bias, words, rate, interpret):
     """(y, the normalised vectors [B, L, D], 1 / their standard deviation, float32[B, L])."""
+
     def kernel(first_row, _head, words, x, a, scale, bias):
         B, L, D = x.shape
         rows = math.gcd(ROWS, L)
         vectors = pl.BlockSpec((None, rows, D), lambda i, b: (b, i, 0))
         return pallas_triton.call(
-            functools.partial(_forward_kernel, rate=rate), FORWARD, grid=(L // rows, B),
+            functools.partial(_forward_kernel, rate=rate),
+            FORWARD,
+            grid=(L // rows, B),
             in_specs=[_whole(words), vectors, vectors, _whole(scale), _whole(bias)],
             out_specs=[vectors, vectors, pl.BlockSpec((None, rows), lambda i, b: (b, i))],
-            out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2 + [jax.ShapeDtypeStruct((B, L), jnp.float32)],
-            interpret=interpret)(words.at[2].add(first_row), x, a, scale, bias)
-    return per_device.on_each(kernel, (words, x, a, scale, bias), ('w', 'BLD', 'BLD', 'D', 'D'), ('BLD', 'BLD', 'BL'))
+            out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2
+            + [jax.ShapeDtypeStruct((B, L), jnp.float32)],
+            interpret=interpret,
+        )(words.at[2].add(first_row), x, a, scale, bias)
+
+    return per_device.on_each(
+        kernel, (words, x, a, scale, bias), ('w', 'BLD', 'BLD', 'D', 'D'), ('BLD', 'BLD', 'BL')
+    )
 
 
 def _backward(normed, inverse, scale, words, dy, rate, interpret):
-    """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and S)."""
+    """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and
+    S)."""
+
     def kernel(first_row, _head, words, normed, inverse, scale, dy):
         B, L, D = dy.shape
         S = math.gcd(L // math.gcd(ROWS, L), pl.next_power_of_2(pl.cdiv(PROGRAMS, B)))
@@ -69,18 +90,27 @@ def _backward(normed, inverse, scale, words, dy, rate, interpret):
         numbers = pl.BlockSpec((None, L // S), lambda s, b: (b, s))
         sums = pl.BlockSpec((None, None, D), lambda s, b: (b, s, 0))
         return pallas_triton.call(
-            functools.partial(_backward_kernel, rate=rate), BACKWARD, grid=(S, B),
+            functools.partial(_backward_kernel, rate=rate),
+            BACKWARD,
+            grid=(S, B),
             in_specs=[_whole(words), vectors, numbers, _whole(scale), vectors],
             out_specs=[vectors, vectors, sums, sums],
             out_shape=[jax.ShapeDtypeStruct(dy.shape, dy.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, S, D), jnp.float32)] * 2,
-            interpret=interpret)(words.at[2].add(first_row), normed, inverse, scale, dy)
-    return per_device.on_each(kernel, (words, normed, inverse, scale, dy), ('w', 'BLD', 'BL', 'D', 'BLD'),
-                              ('BLD', 'BLD', 'BSD', 'BSD'))
+            interpret=interpret,
+        )(words.at[2].add(first_row), normed, inverse, scale, dy)
+
+    return per_device.on_each(
+        kernel,
+        (words, normed, inverse, scale, dy),
+        ('w', 'BLD', 'BL', 'D', 'BLD'),
+        ('BLD', 'BLD', 'BSD', 'BSD'),
+    )
 
 
 def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
-    """`n` vectors of one row of the batch. LayerNorm's sums run over the blocks of a vector, all in registers."""
+    """`n` vectors of one row of the batch. LayerNorm's sums run over the blocks of a vector, all in
+    registers."""
     n, D = x.shape
     bits = _bits(words)
     positions = pl.program_id(0) * n + jnp.arange(n)
@@ -99,9 +129,11 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
 
 
 def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias, *, rate):
-    """All the vectors of one part of one row of the batch, `n` at a time; the gradient is that of xla.add_and_norm.
+    """All the vectors of one part of one row of the batch, `n` at a time; the gradient is that of
+    xla.add_and_norm.
 
-    d_scale and d_bias are sums over all vectors: each program sums its own in registers, XLA their results.
+    d_scale and d_bias are sums over all vectors: each program sums its own in registers, XLA their
+    results.
     """
     length, D = dy.shape
     n = math.gcd(ROWS, length)
@@ -114,8 +146,10 @@ def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias,
         positions = first + j * n + jnp.arange(n)
         d = [dy[tile, block].astype(jnp.float32) for block in blocks]
         z = [normed[tile, block].astype(jnp.float32) for block in blocks]
-        totals = tuple((by_scale + (dp * zp).sum(axis=0), by_bias + dp.sum(axis=0))
-                       for (by_scale, by_bias), dp, zp in zip(totals, d, z))
+        totals = tuple(
+            (by_scale + (dp * zp).sum(axis=0), by_bias + dp.sum(axis=0))
+            for (by_scale, by_bias), dp, zp in zip(totals, d, z)
+        )
         d = [dp * scale[block][None] for dp, block in zip(d, blocks)]
         mean_d = sum(dp.sum(axis=1) for dp in d)[:, None] * (1 / D)
         mean_dz = sum((dp * zp).sum(axis=1) for dp, zp in zip(d, z))[:, None] * (1 / D)
@@ -125,6 +159,7 @@ def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias,
             dx[tile, block] = dp.astype(dx.dtype)
             da[tile, block] = _dropped(dp, bits, positions, block, rate).astype(da.dtype)
         return totals
+
     zeros = jnp.zeros((table.residual_block(D),), jnp.float32)
     totals = lax.fori_loop(0, length // n, step, ((zeros, zeros),) * len(blocks))
     for (by_scale, by_bias), block in zip(totals, blocks):

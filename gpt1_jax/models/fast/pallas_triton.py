@@ -1,9 +1,12 @@
-"""All that the kernels for NVIDIA GPUs take from Pallas's backend for Triton, which jax 0.11 deprecates: once jax drops
-it, importing this module fails, the self-check says so, and models run without these kernels.
+"""All that the kernels for NVIDIA GPUs take from Pallas's backend for Triton, which jax 0.11
+deprecates: once jax drops it, importing this module fails, the self-check says so, and models run
+without these kernels.
 
-Nothing replaces it yet: Mosaic GPU needs compute capability 9.0, where these kernels need 8.0, and the released
-jax_triton lowers only where there is a GPU, so that its kernels could not be compiled for one that is not here.
+Nothing replaces it yet: Mosaic GPU needs compute capability 9.0, where these kernels need 8.0, and
+the released jax_triton lowers only where there is a GPU, so that its kernels could not be compiled
+for one that is not here.
 """
+
 from collections.abc import Callable
 from typing import Any
 
@@ -16,5 +19,8 @@ store = triton.store
 
 
 def call(kernel: Callable, warps: int, stages: int | None = None, **how: Any) -> Callable:
-    """pallas_call for Triton. warps: groups of 32 threads of a program. stages: tiles being loaded ahead."""
-    return pallas.pallas_call(kernel, compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages), **how)
+    """pallas_call for Triton. warps: groups of 32 threads of a program. stages: tiles being loaded
+    ahead."""
+    return pallas.pallas_call(
+        kernel, compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages), **how
+    )

@@ -1,7 +1,10 @@
-"""Runs a kernel on several devices, each with its own rows of the batch and its own heads (jax.shard_map).
+"""Runs a kernel on several devices, each with its own rows of the batch and its own heads
+(jax.shard_map).
 
-XLA cannot partition a kernel: under plain jit every device would gather the batch and compute all of it.
+XLA cannot partition a kernel: under plain jit every device would gather the batch and compute all
+of it.
 """
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,34 +18,50 @@ from gpt1_jax.parallel.sharding import AXES, ROWS, extent
 DIVIDES = {'B': ROWS, 'H': ('tensor',)}  # the axes of the mesh that divide a dimension
 
 
-def on_each(kernel: Callable, arrays: Sequence[jax.Array], layouts: Sequence[str],
-            results: str | tuple[str, ...]) -> Any:
-    """The results of kernel(first_row, first_head, *arrays), run on each device's part of the arrays.
+def on_each(
+    kernel: Callable,
+    arrays: Sequence[jax.Array],
+    layouts: Sequence[str],
+    results: str | tuple[str, ...],
+) -> Any:
+    """The results of kernel(first_row, first_head, *arrays), run on each device's part of the
+    arrays.
 
-    first_row, first_head: uint32 scalars, where the part begins in the whole. arrays: their dimensions are named by
-    `layouts`, a string each, and those of the kernel's results by `results`, a string or a tuple of them: B is divided
-    over the mesh axes (data, fsdp) and H over (tensor), where the devices divide it; all else is whole. The mesh is the
-    one of `jax.set_mesh`; without one, or with a single device, the kernel is called as it is.
+    first_row, first_head: uint32 scalars, where the part begins in the whole. arrays: their
+    dimensions are named by `layouts`, a string each, and those of the kernel's results by
+    `results`, a string or a tuple of them: B is divided over the mesh axes (data, fsdp) and H over
+    (tensor), where the devices divide it; all else is whole. The mesh is the one of `jax.set_mesh`;
+    without one, or with a single device, the kernel is called as it is.
     """
     if extent(AXES) == 1:
         return kernel(jnp.uint32(0), jnp.uint32(0), *arrays)
     sizes: dict[str, int] = {}  # of each dimension, by its letter
     for array, layout in zip(arrays, layouts):
         sizes.update(zip(layout, array.shape))
-    axes = {letter: names for letter, names in DIVIDES.items()
-            if letter in sizes and sizes[letter] % extent(names) == 0}
+    axes = {
+        letter: names
+        for letter, names in DIVIDES.items()
+        if letter in sizes and sizes[letter] % extent(names) == 0
+    }
 
     def first(letter):
         """The index of this device's first row or head in the whole array."""
         if letter not in axes:
             return jnp.uint32(0)
-        return (lax.axis_index(axes[letter]) * (sizes[letter] // extent(axes[letter]))).astype(jnp.uint32)
+        return (lax.axis_index(axes[letter]) * (sizes[letter] // extent(axes[letter]))).astype(
+            jnp.uint32
+        )
 
     def spec(layout):
         return P(*(axes.get(letter) for letter in layout))
 
     def run(*parts):
         return kernel(first('B'), first('H'), *parts)
+
     # check_vma: shard_map's check of which axes a value varies over does not support kernels.
-    return jax.shard_map(run, in_specs=tuple(map(spec, layouts)), out_specs=jax.tree.map(spec, results),
-                         check_vma=False)(*arrays)
+    return jax.shard_map(
+        run,
+        in_specs=tuple(map(spec, layouts)),
+        out_specs=jax.tree.map(spec, results),
+        check_vma=False,
+    )(*arrays)

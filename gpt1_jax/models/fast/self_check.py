@@ -1,14 +1,16 @@
 """Checks the kernels on this device, against models/ops.py, before a model is traced.
 
-Compilers change, and no kernel was run on every device. So 'auto' (config.model.kernels) uses a kernel only where it
-passed these checks in bfloat16, with the model's own head size, width and context:
+Compilers change, and no kernel was run on every device. So 'auto' (config.model.kernels) uses a
+kernel only where it passed these checks in bfloat16, with the model's own head size, width and
+context:
 
-* each of its results and gradients, with dropout, is no further from the definition in float32 than SLACK times the
-  definition in bfloat16;
+* each of its results and gradients, with dropout, is no further from the definition in float32 than
+  SLACK times the definition in bfloat16;
 * nothing was raised: no compiler for the device, too little shared memory, a missing module.
 
 A kernel that fails is not used in any process, and one line says so. A pass is remembered on disk.
 """
+
 import contextlib
 import functools
 import hashlib
@@ -27,12 +29,16 @@ from gpt1_jax.models import dropout, ops
 from gpt1_jax.models.fast import table
 from gpt1_jax.parallel import processes, xla_options
 
-SLACK = 3         # times the plain path's own rounding
+SLACK = 3  # times the plain path's own rounding
 ROUNDING = 2**-9  # of a single number to bfloat16, the least that counts as such
-RATE = 0.1        # of dropout
-ROWS, HEADS = 2, 2
-WIDTH = 64        # of the states that a loss is computed from
-SEED, STEP, FIRST_ROW, LAYER = 7, 3, 5, 4
+RATE = 0.1  # of dropout
+ROWS = 2
+HEADS = 2
+WIDTH = 64  # of the states that a loss is computed from
+SEED = 7
+STEP = 3
+FIRST_ROW = 5
+LAYER = 4
 CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 products
 FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends on them
 
@@ -40,9 +46,9 @@ FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends
 def check(config: Any) -> None:
     """Checks the kernels that a model may use, for table.choose.
 
-    config: a backbone's, as GPTConfig. Call it in every process, before the model is traced. Prints a line for each
-    kernel that is not used. UserError where config.kernels asks for one that fails. Kernels in float32, which only run
-    where config.kernels asks for them, are not checked.
+    config: a backbone's, as GPTConfig. Call it in every process, before the model is traced. Prints
+    a line for each kernel that is not used. UserError where config.kernels asks for one that fails.
+    Kernels in float32, which only run where config.kernels asks for them, are not checked.
     """
     device = jax.local_devices()[0]
     choice = config.kernels
@@ -59,32 +65,51 @@ def check(config: Any) -> None:
             table.verdicts[key] = None if passed else reason or 'it failed in another process'
         reason = table.verdicts[key]
         if reason and choice != 'auto':
-            raise UserError(f'model.kernels = {choice!r}: {kernel.name} fails on {device.device_kind}: {reason}')
+            raise UserError(
+                f'model.kernels = {choice!r}: {kernel.name} fails on {device.device_kind}: {reason}'
+            )
         if reason and first:
-            print(f'kernels: {kernel.name} ({kernel.operation}) is not used on {device.device_kind}, plain XLA takes '
-                  f'its place: {reason}', flush=True)
+            print(
+                f'kernels: {kernel.name} ({kernel.operation}) is not used on '
+                f'{device.device_kind}, plain XLA takes '
+                f'its place: {reason}',
+                flush=True,
+            )
 
 
 def verdicts(config: Any, interpret: bool = False) -> dict[str, str | None]:
-    """{name: what is wrong, or None} of every kernel for this device that takes a model's sizes. interpret: of our
-    kernels for any device, interpreted on this one."""
+    """{name: what is wrong, or None} of every kernel for this device that takes a model's sizes.
+    interpret: of our kernels for any device, interpreted on this one."""
     device = jax.local_devices()[0]
-    return {kernel.name: failure(kernel, size, length, device, interpret) for kernel, size, length in _kernels(config)
-            if (kernel.name != 'cudnn' if interpret else kernel.platform == device.platform)}
+    return {
+        kernel.name: failure(kernel, size, length, device, interpret)
+        for kernel, size, length in _kernels(config)
+        if (kernel.name != 'cudnn' if interpret else kernel.platform == device.platform)
+    }
 
 
 def _kernels(config):
-    """[(kernel, its head size, width or vocabulary, the longest sequence)] for a model that the kernel takes."""
-    sizes = {'add_and_norm': config.n_embd, 'attention': config.n_embd // config.n_head,
-             'cross_entropy': config.vocab_size}
-    return [(kernel, sizes[kernel.operation], min(config.n_ctx, kernel.longest)) for kernel in table.KERNELS
-            if kernel.takes(sizes[kernel.operation])]
+    """[(kernel, its head size, width or vocabulary, the longest sequence)] for a model that the
+    kernel takes."""
+    sizes = {
+        'add_and_norm': config.n_embd,
+        'attention': config.n_embd // config.n_head,
+        'cross_entropy': config.vocab_size,
+    }
+    return [
+        (kernel, sizes[kernel.operation], min(config.n_ctx, kernel.longest))
+        for kernel in table.KERNELS
+        if kernel.takes(sizes[kernel.operation])
+    ]
 
 
-def failure(kernel: table.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False) -> str | None:
+def failure(
+    kernel: table.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False
+) -> str | None:
     """None, or in one line what is wrong with a kernel on a device.
 
-    size: of a head, the width, or the vocabulary. length: of the longest sequence; one shorter by one, of another
+    size: of a head, the width, or the vocabulary. length: of the longest sequence; one shorter by
+    one, of another
     tiling, is checked too. interpret: interpret the kernel, on any device.
     """
     remembered = _file(kernel, size, length, device)
@@ -95,7 +120,8 @@ def failure(kernel: table.Kernel, size: int, length: int, device: jax.Device, in
     except Exception as error:  # any: of a missing module, a compiler, the device
         return f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'
     if reason is None and not interpret:
-        with contextlib.suppress(OSError):  # no room or no right to write: the next process checks again
+        # No room or no right to write: the next process checks again
+        with contextlib.suppress(OSError):
             remembered.parent.mkdir(parents=True, exist_ok=True)
             remembered.touch()
     return reason
@@ -111,7 +137,8 @@ def _unfit(device):
 
 
 def _wrong(kernel, size, length, device, interpret):
-    """Which result of a kernel is further from the definition's in float32 than it may be, or None."""
+    """Which result of a kernel is further from the definition's in float32 than it may be, or
+    None."""
     ours = _called(kernel.operation, table.implementation(kernel.name, interpret))
     plain = _called(kernel.operation, getattr(ops, kernel.operation))
     for training in kernel.training:
@@ -122,33 +149,45 @@ def _wrong(kernel, size, length, device, interpret):
                 inputs = _inputs(kernel.operation, size, L)
                 found, rounded = (_results(f, drop, inputs, device.platform) for f in (ours, plain))
                 with jax.default_matmul_precision('highest'):
-                    exact = _results(plain, drop, [x.astype(jnp.float32) for x in inputs], device.platform)
+                    exact = _results(
+                        plain, drop, [x.astype(jnp.float32) for x in inputs], device.platform
+                    )
             for place, right in enumerate(exact):
-                error, rounding = (np.abs(each[place] - right).max() / np.abs(right).max() for each in (found, rounded))
+                error, rounding = (
+                    np.abs(each[place] - right).max() / np.abs(right).max()
+                    for each in (found, rounded)
+                )
                 allowed = SLACK * max(rounding, ROUNDING)
                 if not error <= allowed:  # also where it is NaN
                     what = f'gradient {place}' if place else 'the result'
-                    return (f'{what} is off by {error:.2g}, {allowed:.2g} are allowed ({L} positions, '
-                            f'{"training" if training else "evaluation"})')
+                    return (
+                        f'{what} is off by {error:.2g}, {allowed:.2g} are allowed ({L} '
+                        'positions, '
+                        f'{"training" if training else "evaluation"})'
+                    )
     return None
 
 
 def _called(operation, function):
-    """The function in the place of an operation, called with its arrays that have gradients and the dropout."""
+    """The function in the place of an operation, called with its arrays that have gradients and the
+    dropout."""
     if operation != 'cross_entropy':
         return function
 
     def loss(hidden, rows, _drop):
         targets = jnp.arange(len(hidden)) * 7919 % len(rows)  # all over the vocabulary
         return function(hidden, rows, targets, hidden.dtype)
+
     return loss
 
 
 def _inputs(operation, size, L):
     """The arrays of an operation that have gradients, then the gradient of its result."""
-    shapes = {'attention': [(ROWS, L, 3, HEADS, size), (ROWS, L, HEADS, size)],
-              'add_and_norm': [(ROWS, L, size), (ROWS, L, size), (size,), (size,), (ROWS, L, size)],
-              'cross_entropy': [(ROWS * L, WIDTH), (size, WIDTH), (ROWS * L,)]}[operation]
+    shapes = {
+        'attention': [(ROWS, L, 3, HEADS, size), (ROWS, L, HEADS, size)],
+        'add_and_norm': [(ROWS, L, size), (ROWS, L, size), (size,), (size,), (ROWS, L, size)],
+        'cross_entropy': [(ROWS * L, WIDTH), (size, WIDTH), (ROWS * L,)],
+    }[operation]
     keys = jax.random.split(jax.random.key(0), len(shapes))
     drawn = [jax.random.normal(key, shape, jnp.bfloat16) for key, shape in zip(keys, shapes)]
     if operation == 'cross_entropy':
@@ -157,8 +196,9 @@ def _inputs(operation, size, L):
 
 
 def _results(function, drop, inputs, platform):
-    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the result alone.
-    Compiled as a training step of the platform is."""
+    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the
+    result alone. Compiled as a training step of the platform is."""
+
     @functools.partial(jax.jit, compiler_options=xla_options.of(platform))
     def run(*values):
         if drop.key is None:
@@ -166,19 +206,30 @@ def _results(function, drop, inputs, platform):
         out, gradient = jax.vjp(lambda *values: function(*values, drop), *values)
         gradients = gradient(d_out.astype(out.dtype))
         return out, *(jnp.moveaxis(gradients[0], 2, 0) if len(gradients) == 1 else gradients)
+
     *values, d_out = inputs
     return [np.asarray(x).astype(np.float64) for x in run(*values)]
 
 
 # On disk
 
+
 def _file(kernel, size, length, device):
-    """The file that is there if this kernel of this code passed on such a device, with these versions."""
+    """The file that is there if this kernel of this code passed on such a device, with these
+    versions."""
     code = hashlib.sha256()
     for file in sorted(pathlib.Path(__file__).parents[1].rglob('*.py')):
         code.update(file.read_bytes())
-    facts = {'kernel': kernel.name, 'size': size, 'length': length, 'device': device.device_kind,
-             'platform': device.client.platform_version, 'jax': jax.__version__, 'jaxlib': jaxlib.__version__,
-             'flags': [os.environ.get(name) for name in FLAGS], 'options': xla_options.text(device.platform),
-             'code': code.hexdigest()}
+    facts = {
+        'kernel': kernel.name,
+        'size': size,
+        'length': length,
+        'device': device.device_kind,
+        'platform': device.client.platform_version,
+        'jax': jax.__version__,
+        'jaxlib': jaxlib.__version__,
+        'flags': [os.environ.get(name) for name in FLAGS],
+        'options': xla_options.text(device.platform),
+        'code': code.hexdigest(),
+    }
     return storage.cache(f'kernels/{storage.json_digest(facts)}')

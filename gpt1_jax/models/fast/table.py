@@ -1,4 +1,6 @@
-"""Which implementation of an operation runs (config.model.kernels): models/ asks for the device here alone."""
+"""Which implementation of an operation runs (config.model.kernels): models/ asks for the device
+here alone."""
+
 import functools
 import importlib
 import math
@@ -14,13 +16,16 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models import ops as plain
 from gpt1_jax.models.fast import cpu, xla
 
-# By device and dtype, after a self-check; models/ops.py; no kernels; our kernels for NVIDIA GPUs; those for TPUs.
+# By device and dtype, after a self-check; models/ops.py; no kernels; our kernels for NVIDIA GPUs;
+# those for TPUs.
 CHOICES = ('auto', 'plain', 'xla', 'triton', 'mosaic')
 
 
 def ops(config: Any) -> plain.Ops:
     """The operations of a backbone with this config, on the device that is being traced."""
-    return built_in(config)._replace(**{name: replacement(name, code) for name, code in getattr(config, 'ops', ())})
+    return built_in(config)._replace(
+        **{name: replacement(name, code) for name, code in getattr(config, 'ops', ())}
+    )
 
 
 def built_in(config: Any) -> plain.Ops:
@@ -29,8 +34,8 @@ def built_in(config: Any) -> plain.Ops:
 
 
 def replacement(name: str, code: str) -> Callable:
-    """The user's function in the place of an operation. code: 'FILE:NAME'. UserError unless its result has the shape
-    and dtype of the operation's own."""
+    """The user's function in the place of an operation. code: 'FILE:NAME'. UserError unless its
+    result has the shape and dtype of the operation's own."""
     field = f'config.model.ops.{name}'
     function = user_code.load(code, field)
     with user_code.running(code, field):
@@ -43,15 +48,21 @@ def replacement(name: str, code: str) -> Callable:
 
 @functools.cache
 def _result(operation, function):
-    """The shapes and dtypes of what a function in the place of an operation returns; nothing is computed."""
+    """The shapes and dtypes of what a function in the place of an operation returns; nothing is
+    computed."""
+
     def call():
         x = jnp.zeros((2, 3, 4))
-        arguments = {'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
-                     'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)), 'gelu': (x,),
-                     'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
-                     'add_and_norm': (x, x, x[0, 0], x[0, 0], dropout.NONE),
-                     'cross_entropy': (x[0], jnp.zeros((5, 4)), jnp.zeros(3, jnp.int32), x.dtype)}[operation]
+        arguments = {
+            'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
+            'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)),
+            'gelu': (x,),
+            'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
+            'add_and_norm': (x, x, x[0, 0], x[0, 0], dropout.NONE),
+            'cross_entropy': (x[0], jnp.zeros((5, 4)), jnp.zeros(3, jnp.int32), x.dtype),
+        }[operation]
         return function(*arguments)
+
     return jax.tree.map(lambda y: (y.shape, str(y.dtype)), jax.eval_shape(call))
 
 
@@ -60,89 +71,161 @@ def _of_device(choice):
 
     def chosen(operation):
         def function(x, *others):
-            name = choose(operation, choice, platform, device_kind, x.dtype, x.shape[-1], others[-1].key is not None,
-                          x.shape[1])
+            name = choose(
+                operation,
+                choice,
+                platform,
+                device_kind,
+                x.dtype,
+                x.shape[-1],
+                others[-1].key is not None,
+                x.shape[1],
+            )
             return implementation(name, platform == 'cpu')(x, *others)
+
         return function
 
     def cross_entropy(hidden, rows, targets, dtype):
-        name = choose('cross_entropy', choice, platform, device_kind, hidden.dtype, rows.shape[0], True)
+        name = choose(
+            'cross_entropy', choice, platform, device_kind, hidden.dtype, rows.shape[0], True
+        )
         return implementation(name, platform == 'cpu')(hidden, rows, targets, dtype)
+
     ours = cpu if platform == 'cpu' else xla
-    return plain.Ops(xla.look_up, ours.dense, ours.gelu, chosen('attention'), chosen('add_and_norm'), cross_entropy)
+    return plain.Ops(
+        xla.look_up,
+        ours.dense,
+        ours.gelu,
+        chosen('attention'),
+        chosen('add_and_norm'),
+        cross_entropy,
+    )
 
 
 def unroll(config: Any, training: bool) -> int:
     """How many layers each iteration of a Transformer's scan runs."""
     platform, _ = device()
     if config.remat and platform == 'cpu':
-        return 1  # of unrolled blocks a CPU recomputes all before it needs the first, and no memory is saved
+        # Of unrolled blocks a CPU recomputes all before it needs the first, and no memory is saved
+        return 1
     if config.unroll:
         return min(config.unroll, config.n_layer)
-    # An iteration copies its layer's weights, and in training the activations that it keeps. So on a GPU all layers are
-    # unrolled, and on a TPU in training. On a CPU it depends on the sizes (experiments/benchmarks/README.md), and
-    # compiling is slower.
+    # An iteration copies its layer's weights, and in training the activations that it keeps. So on
+    # a GPU all layers are unrolled, and on a TPU in training. On a CPU it depends on the sizes
+    # (experiments/benchmarks/README.md), and compiling is slower.
     return config.n_layer if platform == 'gpu' or platform == 'tpu' and training else 1
 
 
 def device() -> tuple[str, str]:
-    """(platform, device kind) of what is being traced: of the mesh's devices, without a mesh of JAX's first device."""
+    """(platform, device kind) of what is being traced: of the mesh's devices, without a mesh of
+    JAX's first device."""
     found = jax.sharding.get_abstract_mesh().abstract_device or jax.devices()[0]
     return found.platform, found.device_kind
 
 
 # Attention and the residual norm
 
+
 class Kernel(NamedTuple):
     """An implementation by a kernel."""
-    operation: str                  # 'attention', 'add_and_norm' or 'cross_entropy'
-    name: str                       # what `choose` returns
-    function: str                   # MODULE.NAME in this folder; imported only where it is used, as no device needs
-                                    # the Pallas of another
-    choices: tuple[str, ...]        # values of config.model.kernels that use it
-    training: tuple[bool, ...]      # whether it serves training, evaluation, or both
-    takes: Callable[[int], bool]    # which head sizes (attention), widths (add_and_norm) or numbers of rows
-                                    # (cross_entropy) it takes
-    sizes: str                      # the same in words, for the error
-    platform: str                   # where 'auto' uses it
+
+    operation: str  # 'attention', 'add_and_norm' or 'cross_entropy'
+    name: str  # what `choose` returns
+    # MODULE.NAME in this folder; imported only where it is used, as no device needs
+    function: str
+    # the Pallas of another
+    choices: tuple[str, ...]  # values of config.model.kernels that use it
+    training: tuple[bool, ...]  # whether it serves training, evaluation, or both
+    # Which head sizes (attention), widths (add_and_norm) or numbers of rows
+    takes: Callable[[int], bool]
+    # (cross_entropy) it takes
+    sizes: str  # the same in words, for the error
+    platform: str  # where 'auto' uses it
     longest: int = dropout.LARGEST  # the longest sequence that it takes
 
 
 def residual_block(D: int) -> int:
-    """The largest power of two that divides a width, at most 1,024: the residual kernel's blocks."""
+    """The largest power of two that divides a width, at most 1,024: the residual kernel's
+    blocks."""
     return math.gcd(D, 1024)
 
 
 KERNELS = (  # of those for an operation, the first that applies is chosen
     # cuDNN's attention cannot use our dropout masks, so it is for evaluation alone.
-    Kernel('attention', 'cudnn', 'xla.cudnn_attention', ('auto',), (False,), lambda E: E % 8 == 0 and E <= 128,
-           'head size (n_embd / n_head) that is a multiple of 8 and at most 128', 'gpu'),
+    Kernel(
+        'attention',
+        'cudnn',
+        'xla.cudnn_attention',
+        ('auto',),
+        (False,),
+        lambda E: E % 8 == 0 and E <= 128,
+        'head size (n_embd / n_head) that is a multiple of 8 and at most 128',
+        'gpu',
+    ),
     # A Triton tile has dimensions that are powers of two, and a matrix product needs at least 16.
-    Kernel('attention', 'flash', 'gpu_attention.flash_attention', ('auto', 'triton'), (True, False),
-           lambda E: E >= 16 and E & (E - 1) == 0,
-           'head size (n_embd / n_head) that is a power of two and at least 16', 'gpu'),
+    Kernel(
+        'attention',
+        'flash',
+        'gpu_attention.flash_attention',
+        ('auto', 'triton'),
+        (True, False),
+        lambda E: E >= 16 and E & (E - 1) == 0,
+        'head size (n_embd / n_head) that is a power of two and at least 16',
+        'gpu',
+    ),
     # Its programs hold whole sequences in a TPU's fast memory.
-    Kernel('attention', 'mosaic', 'tpu_attention.tpu_attention', ('auto', 'mosaic'), (True, False),
-           lambda E: E == 64 or E % 128 == 0, 'head size (n_embd / n_head) of 64 or a multiple of 128', 'tpu',
-           longest=1024),
-    # Without dropout and gradients, XLA makes one pass over memory of the residual norm too, and writes less.
-    Kernel('add_and_norm', 'fused', 'gpu_residual_norm.add_and_norm', ('auto', 'triton'), (True,),
-           lambda D: residual_block(D) >= 16 and D // residual_block(D) <= 16,
-           'width (n_embd) of 1 to 16 times a power of two from 16 to 1,024', 'gpu'),
+    Kernel(
+        'attention',
+        'mosaic',
+        'tpu_attention.tpu_attention',
+        ('auto', 'mosaic'),
+        (True, False),
+        lambda E: E == 64 or E % 128 == 0,
+        'head size (n_embd / n_head) of 64 or a multiple of 128',
+        'tpu',
+        longest=1024,
+    ),
+    # Without dropout and gradients, XLA makes one pass over memory of the residual norm too, and
+    # writes less.
+    Kernel(
+        'add_and_norm',
+        'fused',
+        'gpu_residual_norm.add_and_norm',
+        ('auto', 'triton'),
+        (True,),
+        lambda D: residual_block(D) >= 16 and D // residual_block(D) <= 16,
+        'width (n_embd) of 1 to 16 times a power of two from 16 to 1,024',
+        'gpu',
+    ),
     # Not 'auto': no device has timed it.
-    Kernel('cross_entropy', 'rowwise', 'gpu_cross_entropy.cross_entropy', ('triton',), (True, False),
-           lambda R: True, 'vocabulary of any size', 'gpu'),
+    Kernel(
+        'cross_entropy',
+        'rowwise',
+        'gpu_cross_entropy.cross_entropy',
+        ('triton',),
+        (True, False),
+        lambda R: True,
+        'vocabulary of any size',
+        'gpu',
+    ),
 )
-OTHERS: dict[str, Callable] = {'plain': plain.attention, 'blocked': cpu.attention,
-                               'recomputed': xla.recomputed_attention, 'xla': xla.add_and_norm,
-                               'cpu': cpu.cross_entropy, 'two passes': xla.cross_entropy,
-                               'one pass': functools.partial(xla.cross_entropy, in_one_pass=True)}
-# What self_check.py found wrong with kernels, or None: (name, device kind, size, length of the longest sequence).
+OTHERS: dict[str, Callable] = {
+    'plain': plain.attention,
+    'blocked': cpu.attention,
+    'recomputed': xla.recomputed_attention,
+    'xla': xla.add_and_norm,
+    'cpu': cpu.cross_entropy,
+    'two passes': xla.cross_entropy,
+    'one pass': functools.partial(xla.cross_entropy, in_one_pass=True),
+}
+# What self_check.py found wrong with kernels, or None: (name, device kind, size, length of the
+# longest sequence).
 verdicts: dict[tuple[str, str, int, int], str | None] = {}
 
 
 def implementation(name: str, interpret: bool = False) -> Callable:
-    """The function of a name that `choose` returned. interpret: interpret our kernels, on any device."""
+    """The function of a name that `choose` returned. interpret: interpret our kernels, on any
+    device."""
     if name in OTHERS:
         return OTHERS[name]
     module, function = next(kernel.function for kernel in KERNELS if kernel.name == name).split('.')
@@ -150,14 +233,24 @@ def implementation(name: str, interpret: bool = False) -> Callable:
     return functools.partial(found, interpret=interpret) if name != 'cudnn' else found
 
 
-def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: jax.typing.DTypeLike, size: int,
-           training: bool, length: int = 1) -> str:
+def choose(
+    operation: str,
+    choice: str,
+    platform: str,
+    device_kind: str,
+    dtype: jax.typing.DTypeLike,
+    size: int,
+    training: bool,
+    length: int = 1,
+) -> str:
     """The name of an implementation, one of KERNELS or OTHERS.
 
-    choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device` returns them. dtype: of
-    the activations. size: of a head for attention, the width for add_and_norm, the rows of the output layer for
-    cross_entropy. training: whether there may be dropout and gradients. UserError where `choice` asks for kernels that
-    do not exist for this platform, size or length.
+    choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device`
+    returns them. dtype: of
+    the activations. size: of a head for attention, the width for add_and_norm, the rows of the
+    output layer for
+    cross_entropy. training: whether there may be dropout and gradients. UserError where `choice`
+    asks for kernels that do not exist for this platform, size or length.
     """
     if operation == 'add_and_norm':
         otherwise = 'xla'
@@ -168,29 +261,44 @@ def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: 
     else:
         otherwise = 'recomputed' if platform == 'tpu' and training else 'plain'
     for kernel in KERNELS:
-        if kernel.operation != operation or choice not in kernel.choices or training not in kernel.training:
+        if (
+            kernel.operation != operation
+            or choice not in kernel.choices
+            or training not in kernel.training
+        ):
             continue
         fits = kernel.takes(size) and length <= kernel.longest
         if choice == 'auto':
-            if fits and platform == kernel.platform and _auto_applies(kernel, device_kind, dtype, size, length):
+            if (
+                fits
+                and platform == kernel.platform
+                and _auto_applies(kernel, device_kind, dtype, size, length)
+            ):
                 return kernel.name
-        elif fits and platform in (kernel.platform, 'cpu'):  # on a CPU kernels are interpreted, which is for tests
+        # On a CPU kernels are interpreted, which is for tests
+        elif fits and platform in (kernel.platform, 'cpu'):
             return kernel.name
         else:
             needed = f'a {kernel.platform.upper()}, not a {platform.upper()}'
             if platform in (kernel.platform, 'cpu'):
-                needed = (f'sequences of at most {kernel.longest:,} tokens, not {length:,}' if kernel.takes(size) else
-                          f'a {kernel.sizes}, not {size}')
+                needed = (
+                    f'sequences of at most {kernel.longest:,} tokens, not {length:,}'
+                    if kernel.takes(size)
+                    else f'a {kernel.sizes}, not {size}'
+                )
             raise UserError(f"model.kernels = {choice!r} needs {needed}: use 'xla'")
     return otherwise
 
 
 def _auto_applies(kernel, device_kind, dtype, size, length):
-    """'auto' uses kernels in bfloat16, for which their tiles were chosen, where they passed the self-check. A step that
-    is compiled for a device of a kind that is not here (experiments/compile) cannot be checked, and gets them."""
+    """'auto' uses kernels in bfloat16, for which their tiles were chosen, where they passed the
+    self-check. A step that is compiled for a device of a kind that is not here
+    (experiments/compile) cannot be checked, and gets them."""
     if jnp.dtype(dtype) != jnp.bfloat16:
         return False
     if all(device_kind != local.device_kind for local in jax.local_devices()):
         return True
-    return any(reason is None and checked[:3] == (kernel.name, device_kind, size) and length <= checked[3]
-               for checked, reason in verdicts.items())
+    return any(
+        reason is None and checked[:3] == (kernel.name, device_kind, size) and length <= checked[3]
+        for checked, reason in verdicts.items()
+    )

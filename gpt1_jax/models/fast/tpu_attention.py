@@ -1,17 +1,20 @@
 """Sections 3.1 and 4.1: causal attention with dropout on its probabilities, for TPUs.
 
-A TPU's fast memory (VMEM, 16 MiB and more) holds the whole keys and values of a row of the batch, so softmax is
-computed as it is written, over all keys that a query sees. Scores, probabilities and masks never leave that memory. The
-backward pass keeps nothing but q, k and v, and recomputes all else. Each program hashes its part of the dropout mask
-(dropout.keep_at), so the mask is the plain path's. All sums have a fixed order: results are the same in every run.
+A TPU's fast memory (VMEM, 16 MiB and more) holds the whole keys and values of a row of the batch,
+so softmax is computed as it is written, over all keys that a query sees. Scores, probabilities and
+masks never leave that memory. The backward pass keeps nothing but q, k and v, and recomputes all
+else. Each program hashes its part of the dropout mask (dropout.keep_at), so the mask is the plain
+path's. All sums have a fixed order: results are the same in every run.
 
-A program works on 128 columns of q, k and v, as a vector register and the matrix unit are that wide: one head of 128,
-or two of 64. Two heads are kept apart without cutting the registers: with the columns of the other head set to zero, a
-product over all 128 columns is that of one head.
+A program works on 128 columns of q, k and v, as a vector register and the matrix unit are that
+wide: one head of 128, or two of 64. Two heads are kept apart without cutting the registers: with
+the columns of the other head set to zero, a product over all 128 columns is that of one head.
 
-Arrays are flat, [B, L, 3 * H * E], wherever the heads are not divided over devices: a last dimension of 64 would be
-padded to 128 in memory. Written in Pallas for Mosaic, the TPU's kernel compiler.
+Arrays are flat, [B, L, 3 * H * E], wherever the heads are not divided over devices: a last
+dimension of 64 would be padded to 128 in memory. Written in Pallas for Mosaic, the TPU's kernel
+compiler.
 """
+
 import functools
 import math
 
@@ -25,8 +28,9 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import per_device
 from gpt1_jax.parallel.sharding import extent
 
-BLOCK = 128     # queries that a program works on at a time; sequences are padded to a multiple of it
-COLUMNS = 128   # of q, k and v that a program works on, or a whole head where that is wider
+# Queries that a program works on at a time; sequences are padded to a multiple of it
+BLOCK = 128
+COLUMNS = 128  # of q, k and v that a program works on, or a whole head where that is wider
 MASKED = -1e30  # the score of a later key
 Q, K, V = range(3)
 
@@ -34,8 +38,8 @@ Q, K, V = range(3)
 def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
     """ops.attention, up to rounding; each device computes its own rows and heads.
 
-    qkv: float32 or bfloat16, E 64 or a multiple of 128, L at most 1,024. interpret: interpret the kernels, on any
-    device.
+    qkv: float32 or bfloat16, E 64 or a multiple of 128, L at most 1,024. interpret: interpret the
+    kernels, on any device.
     """
     B, L, _, H, E = qkv.shape
     if extent('tensor') == 1 or H % extent('tensor'):  # the heads are not divided over devices
@@ -47,13 +51,17 @@ def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False
     return out[:, :L].reshape(B, L, H, E)
 
 
-# qkv is [B, L, 3 * H * E] from here on, or [B, L, 3, H, E] where the heads are divided over devices; so are gradients.
+# qkv is [B, L, 3 * H * E] from here on, or [B, L, 3, H, E] where the heads are divided over
+# devices; so are gradients.
+
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
 def _attention(qkv, words, E, rate, interpret):
     """[B, L, H * E] or [B, L, H, E]."""
     call = functools.partial(_forward, E=E, rate=rate, interpret=interpret)
-    return per_device.on_each(call, (words, qkv), ('w', _layout(qkv)), _layout(qkv).replace('3', ''))
+    return per_device.on_each(
+        call, (words, qkv), ('w', _layout(qkv)), _layout(qkv).replace('3', '')
+    )
 
 
 def _saving(qkv, words, E, rate, interpret):
@@ -77,45 +85,75 @@ def _layout(qkv):
 
 # What one device computes
 
+
 def _forward(first_row, first_head, words, qkv, *, E, rate, interpret):
     """[B, L, H * E] or [B, L, H, E], of a device's rows and heads."""
     filled = _filled(qkv, 3, E)
-    B, L, width = filled.shape[0], filled.shape[1], filled.shape[2] // 3
+    B = filled.shape[0]
+    L = filled.shape[1]
+    width = filled.shape[2] // 3
     n = max(COLUMNS, E)
     out = pl.pallas_call(
         functools.partial(_forward_kernel, E=E, rate=rate),
         grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=1, grid=(B, width // n),
-            in_specs=[_columns(L, n, part * width // n) for part in (Q, K, V)], out_specs=_columns(L, n)),
+            num_scalar_prefetch=1,
+            grid=(B, width // n),
+            in_specs=[_columns(L, n, part * width // n) for part in (Q, K, V)],
+            out_specs=_columns(L, n),
+        ),
         out_shape=jax.ShapeDtypeStruct((B, L, width), qkv.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=('parallel', 'parallel')),
-        cost_estimate=_cost(filled, E, products=2, arrays=4), name='tpu_attention_forward', interpret=interpret)(
-            _mask_bits(words, first_row, first_head, B, width // E), filled, filled, filled)
-    return _cut(out, 1, (*qkv.shape[:2], qkv.shape[2] // 3) if qkv.ndim == 3 else (*qkv.shape[:2], *qkv.shape[3:]))
+        cost_estimate=_cost(filled, E, products=2, arrays=4),
+        name='tpu_attention_forward',
+        interpret=interpret,
+    )(_mask_bits(words, first_row, first_head, B, width // E), filled, filled, filled)
+    return _cut(
+        out,
+        1,
+        (*qkv.shape[:2], qkv.shape[2] // 3) if qkv.ndim == 3 else (*qkv.shape[:2], *qkv.shape[3:]),
+    )
 
 
 def _backward(first_row, first_head, words, qkv, d_out, *, E, rate, interpret):
-    """The gradient of a device's qkv. The third index of the grid writes the gradients of q, k and v one after the
-    other, which the first of these programs has computed: so the result is one array, as qkv is."""
+    """The gradient of a device's qkv. The third index of the grid writes the gradients of q, k and
+    v one after the other, which the first of these programs has computed: so the result is one
+    array, as qkv is."""
     filled = _filled(qkv, 3, E)
-    B, L, width = filled.shape[0], filled.shape[1], filled.shape[2] // 3
+    B = filled.shape[0]
+    L = filled.shape[1]
+    width = filled.shape[2] // 3
     n = max(COLUMNS, E)
     gradient = pl.pallas_call(
         functools.partial(_backward_kernel, E=E, rate=rate),
         grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=1, grid=(B, width // n, 3),
+            num_scalar_prefetch=1,
+            grid=(B, width // n, 3),
             in_specs=[*(_columns(L, n, part * width // n) for part in (Q, K, V)), _columns(L, n)],
-            out_specs=pl.BlockSpec((None, L, n), lambda b, j, part, _: (b, 0, part * (width // n) + j)),
-            scratch_shapes=[pltpu.VMEM((3, L, n), jnp.float32)]),
+            out_specs=pl.BlockSpec(
+                (None, L, n), lambda b, j, part, _: (b, 0, part * (width // n) + j)
+            ),
+            scratch_shapes=[pltpu.VMEM((3, L, n), jnp.float32)],
+        ),
         out_shape=jax.ShapeDtypeStruct(filled.shape, qkv.dtype),
-        compiler_params=pltpu.CompilerParams(dimension_semantics=('parallel', 'parallel', 'arbitrary')),
-        cost_estimate=_cost(filled, E, products=5, arrays=7), name='tpu_attention_backward', interpret=interpret)(
-            _mask_bits(words, first_row, first_head, B, width // E), filled, filled, filled, _filled(d_out, 1, E))
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=('parallel', 'parallel', 'arbitrary')
+        ),
+        cost_estimate=_cost(filled, E, products=5, arrays=7),
+        name='tpu_attention_backward',
+        interpret=interpret,
+    )(
+        _mask_bits(words, first_row, first_head, B, width // E),
+        filled,
+        filled,
+        filled,
+        _filled(d_out, 1, E),
+    )
     return _cut(gradient, 3, qkv.shape)
 
 
 def _filled(x, parts, E):
-    """[B, L, parts * width], with heads of zeros after those of x where a program would have too few."""
+    """[B, L, parts * width], with heads of zeros after those of x where a program would have too
+    few."""
     x = x.reshape(*x.shape[:2], parts, -1)
     missing = -x.shape[3] % max(COLUMNS, E)
     if missing:
@@ -130,16 +168,24 @@ def _cut(x, parts, shape):
 
 
 def _columns(L, n, first=0):
-    """What program (b, j) sees of an array [B, L, columns]: block `first + j` of n columns, of row b."""
+    """What program (b, j) sees of an array [B, L, columns]: block `first + j` of n columns, of row
+    b."""
     return pl.BlockSpec((None, L, n), lambda b, j, *_: (b, 0, first + j))
 
 
 def _cost(qkv, E, products, arrays):
-    """The cost that XLA plans with. products: of scores' size. arrays: of q's size, read and written."""
-    B, L, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-    seen = L * (L + BLOCK) // 2  # scores of a head that are computed: those before a block and on its diagonal
-    return pl.CostEstimate(flops=2 * products * B * seen * width, transcendentals=B * seen * width // E,
-                           bytes_accessed=arrays * B * L * width * qkv.dtype.itemsize)
+    """The cost that XLA plans with. products: of scores' size. arrays: of q's size, read and
+    written."""
+    B = qkv.shape[0]
+    L = qkv.shape[1]
+    width = qkv.shape[2] // 3
+    # Scores of a head that are computed: those before a block and on its diagonal
+    seen = L * (L + BLOCK) // 2
+    return pl.CostEstimate(
+        flops=2 * products * B * seen * width,
+        transcendentals=B * seen * width // E,
+        bytes_accessed=arrays * B * L * width * qkv.dtype.itemsize,
+    )
 
 
 def _mask_bits(words, first_row, first_head, B, H):
@@ -151,6 +197,7 @@ def _mask_bits(words, first_row, first_head, B, H):
 
 
 # Kernels
+
 
 def _forward_kernel(bits, q, k, v, out, *, E, rate):
     heads = q.shape[1] // E
@@ -176,15 +223,17 @@ def _backward_kernel(bits, q, k, v, d_out, d_qkv, gradients, *, E, rate):
         gradients[...] = jnp.zeros_like(gradients)
         for own, seen in _blocks(q.shape[0]):
             _add_gradients(bits, first_head, q, k, v, d_out, gradients, own, seen, E, rate)
+
     d_qkv[...] = gradients[part].astype(d_qkv.dtype)
 
 
 def _add_gradients(bits, first_head, q, k, v, d_out, gradients, own, seen, E, rate):
-    """What the queries `own` add to the gradients of q, and of the k and v that they have seen; the formulas are those
-    of cpu.py."""
+    """What the queries `own` add to the gradients of q, and of the k and v that they have seen; the
+    formulas are those of cpu.py."""
     by_query = []
     for head in range(q.shape[1] // E):
-        q_own, d_own = _only(q[own], head, E), _only(d_out[own], head, E)
+        q_own = _only(q[own], head, E)
+        d_own = _only(d_out[own], head, E)
         e, total = _exponentials(q_own, k[seen], E)
         p = e * (1 / total)
         dp = _dot(d_own, v[seen].T)
@@ -194,7 +243,7 @@ def _add_gradients(bits, first_head, q, k, v, d_out, gradients, own, seen, E, ra
             dropped = jnp.where(mask, p * (1 / (1 - rate)), 0.0)
             dp = jnp.where(mask, dp * (1 / (1 - rate)), 0.0)
         d_scores = p * (dp - jnp.sum(p * dp, axis=1, keepdims=True))
-        d_scores = (d_scores * E ** -0.5).astype(q.dtype)
+        d_scores = (d_scores * E**-0.5).astype(q.dtype)
         by_query.append(_dot(d_scores, k[seen]))
         gradients[K, seen] += _dot(d_scores.T, q_own)
         gradients[V, seen] += _dot(dropped.T.astype(q.dtype), d_own)
@@ -207,9 +256,9 @@ def _blocks(L):
 
 
 def _exponentials(q, k, E):
-    """exp(score - largest of the row), float32[queries, keys], and its sum over the keys [queries, 1]. The queries are
-    at the last of the keys' positions."""
-    scores = _dot(q, k.T) * E ** -0.5
+    """exp(score - largest of the row), float32[queries, keys], and its sum over the keys [queries,
+    1]. The queries are at the last of the keys' positions."""
+    scores = _dot(q, k.T) * E**-0.5
     query, key = (lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
     scores = jnp.where(key <= query + (k.shape[0] - q.shape[0]), scores, MASKED)
     e = jnp.exp(scores - jnp.max(scores, axis=1, keepdims=True))
@@ -222,7 +271,8 @@ def _first_head(heads):
 
 
 def _kept(bits, head, own, shape, rate):
-    """The dropout mask of the queries `own` and all keys before their end. head: its place in `bits`."""
+    """The dropout mask of the queries `own` and all keys before their end. head: its place in
+    `bits`."""
     query, key = (lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
     return dropout.keep_at(bits[0, head], bits[1, head], query + jnp.uint32(own.start), key, rate)
 

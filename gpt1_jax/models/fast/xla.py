@@ -1,8 +1,10 @@
-"""Operations of models/ops.py with gradients that keep and move less memory than the automatic ones, on any platform.
+"""Operations of models/ops.py with gradients that keep and move less memory than the automatic
+ones, on any platform.
 
-`lax.optimization_barrier` around what a gradient reads keeps the compiler from moving its recomputation into the
-forward pass, and the results into memory.
+`lax.optimization_barrier` around what a gradient reads keeps the compiler from moving its
+recomputation into the forward pass, and the results into memory.
 """
+
 import functools
 import math
 from collections.abc import Callable
@@ -19,9 +21,11 @@ from gpt1_jax.parallel.sharding import constrain, extent
 
 # Embedding
 
+
 @jax.custom_vjp
 def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
-    """On a mesh devices read `whole`, which they have, and the gradient has the sharding of the table."""
+    """On a mesh devices read `whole`, which they have, and the gradient has the sharding of the
+    table."""
     return jnp.take(constrain(whole, 'embeddings'), ids, axis=0)
 
 
@@ -32,15 +36,20 @@ def _look_up_gradient(saved, dy):
     return constrain(gradient, 'embed/tokens'), None, None
 
 
-look_up.defvjp(lambda table, ids, whole: (look_up(table, ids, whole), (table, ids)), _look_up_gradient)
+look_up.defvjp(
+    lambda table, ids, whole: (look_up(table, ids, whole), (table, ids)), _look_up_gradient
+)
 
 
 # Matrix products
 
+
 class Products(NamedTuple):
     """Products of matrices as a platform computes them best."""
-    matmul: Callable  # (a [..., I], b, axis of b that has I, dtype) -> [..., the other dimension of b]
-    outer: Callable   # (a [..., I], b [..., O]) -> [I, O], summed over the leading dimensions
+
+    # (a [..., I], b, axis of b that has I, dtype) -> [..., the other dimension of b]
+    matmul: Callable
+    outer: Callable  # (a [..., I], b [..., O]) -> [I, O], summed over the leading dimensions
 
 
 def matmul(a: jax.Array, b: jax.Array, axis: int, dtype: Any) -> jax.Array:
@@ -55,12 +64,14 @@ def outer(a: jax.Array, b: jax.Array) -> jax.Array:
 PRODUCTS = Products(matmul, outer)
 
 
-def dense(x: jax.Array, kernel: jax.Array, bias: jax.Array, products: Products = PRODUCTS) -> jax.Array:
-    """As a product of matrices, [..., D] by [D, 3 * H * E], unless the mesh divides heads over devices: with more
-    dimensions, a TPU pads the last one (64) to 128 in memory, and copies."""
+def dense(
+    x: jax.Array, kernel: jax.Array, bias: jax.Array, products: Products = PRODUCTS
+) -> jax.Array:
+    """As a product of matrices, [..., D] by [D, 3 * H * E], unless the mesh divides heads over
+    devices: with more dimensions, a TPU pads the last one (64) to 128 in memory, and copies."""
     if extent('tensor') > 1:
         return ops.dense(x, kernel, bias)
-    leading = x.shape[:x.ndim - kernel.ndim + bias.ndim]
+    leading = x.shape[: x.ndim - kernel.ndim + bias.ndim]
     x = x.reshape(*leading, -1)
     y = product(x, kernel.astype(x.dtype).reshape(x.shape[-1], -1), products)
     return add_bias(y, bias.reshape(-1)).reshape(*leading, *bias.shape)
@@ -68,8 +79,8 @@ def dense(x: jax.Array, kernel: jax.Array, bias: jax.Array, products: Products =
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product(x: jax.Array, kernel: jax.Array, products: Products = PRODUCTS) -> jax.Array:
-    """x @ kernel: [..., I], [I, O] -> [..., O]. Automatic differentiation would compute the kernel's gradient
-    transposed."""
+    """x @ kernel: [..., I], [I, O] -> [..., O]. Automatic differentiation would compute the
+    kernel's gradient transposed."""
     return products.matmul(x, kernel, 0, x.dtype)
 
 
@@ -78,12 +89,15 @@ def _product_gradient(products, saved, dy):
     return products.matmul(dy, kernel, 1, dy.dtype), products.outer(x, dy)
 
 
-product.defvjp(lambda x, kernel, products: (product(x, kernel, products), (x, kernel)), _product_gradient)
+product.defvjp(
+    lambda x, kernel, products: (product(x, kernel, products), (x, kernel)), _product_gradient
+)
 
 
 @jax.custom_vjp
 def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """x + bias [O], in x's dtype, as only so a GPU adds it inside the product. The gradient's sum is float32."""
+    """x + bias [O], in x's dtype, as only so a GPU adds it inside the product. The gradient's sum
+    is float32."""
     return x + jnp.expand_dims(bias.astype(x.dtype), range(x.ndim - 1))
 
 
@@ -92,11 +106,12 @@ def _bias_gradient(_, dy):
 
 
 def _exact(x):
-    """x in float32, by its bits: of a conversion XLA leaves out the rounding to bfloat16 before it, and then writes
-    both the rounded values and the unrounded ones to memory."""
+    """x in float32, by its bits: of a conversion XLA leaves out the rounding to bfloat16 before it,
+    and then writes both the rounded values and the unrounded ones to memory."""
     if x.dtype != jnp.bfloat16:
         return x
-    bits = lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16  # bfloat16 is the first half of float32
+    # Bfloat16 is the first half of float32
+    bits = lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16
     return lax.bitcast_convert_type(bits, jnp.float32)
 
 
@@ -112,14 +127,16 @@ CUBIC = 0.044715
 def by_sigmoid(z: jax.Array) -> jax.Array:
     """GELU(z) / z = (1 + tanh u) / 2 = sigmoid(2 u), with u = ROOT (z + CUBIC z^3).
 
-    Accelerators compute an exponential and a reciprocal in few instructions, tanh as a quotient of two polynomials.
+    Accelerators compute an exponential and a reciprocal in few instructions, tanh as a quotient of
+    two polynomials.
     """
     return jax.nn.sigmoid(z * (2 * ROOT + 2 * ROOT * CUBIC * z * z))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def gelu(x: jax.Array, gate: Callable = by_sigmoid) -> jax.Array:
-    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of its size.
+    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of
+    its size.
 
     gate: GELU(z) / z of float32, as a platform computes it best.
     """
@@ -128,7 +145,8 @@ def gelu(x: jax.Array, gate: Callable = by_sigmoid) -> jax.Array:
 
 
 def _gelu_gradient(gate, x, dy):
-    """A sigmoid s of v has the derivative s (1 - s) by v; here v = 2 u, which is a polynomial of z."""
+    """A sigmoid s of v has the derivative s (1 - s) by v; here v = 2 u, which is a polynomial of
+    z."""
     z = lax.optimization_barrier(x).astype(jnp.float32)
     s = gate(z)
     slope = s + s * (1 - s) * z * (2 * ROOT + 6 * ROOT * CUBIC * z * z)
@@ -140,6 +158,7 @@ gelu.defvjp(lambda x, gate: (gelu(x, gate), x), _gelu_gradient)
 
 # Attention
 
+
 def recomputed_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
     """Probabilities are not stored for the backward pass."""
     return jax.checkpoint(ops.attention)(qkv, drop)
@@ -147,18 +166,23 @@ def recomputed_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
 
 def cudnn_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
     """For evaluation: cuDNN cannot use our dropout masks."""
+
     def cudnn(_first_row, _first_head, qkv):
         q, k, v = jnp.moveaxis(qkv, 2, 0)
         return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation='cudnn')
+
     return per_device.on_each(cudnn, (qkv,), ('BL3HE',), 'BLHE')
 
 
 # Residual sum and LayerNorm
 
+
 @jax.custom_vjp
-def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: Dropout) -> jax.Array:
-    """Keeps the normalised vectors alone, where automatic differentiation keeps several float32 arrays of their
-    size."""
+def add_and_norm(
+    x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: Dropout
+) -> jax.Array:
+    """Keeps the normalised vectors alone, where automatic differentiation keeps several float32
+    arrays of their size."""
     return _add_and_norm(x, a, scale, bias, drop)[0]
 
 
@@ -169,8 +193,9 @@ def _add_and_norm(x, a, scale, bias, drop):
 
 
 def _add_and_norm_gradient(saved, dy):
-    """Adding a constant to a vector, or scaling it, changes nothing after the norm: with z the normalised vector and
-    dz = dy * scale, the gradient is (dz - mean(dz) - z mean(dz z)) / deviation."""
+    """Adding a constant to a vector, or scaling it, changes nothing after the norm: with z the
+    normalised vector and dz = dy * scale, the gradient is (dz - mean(dz) - z mean(dz z)) /
+    deviation."""
     normed, inverse, scale, drop = lax.optimization_barrier(saved)
     z = normed.astype(jnp.float32)
     dy = dy.astype(jnp.float32)
@@ -178,8 +203,13 @@ def _add_and_norm_gradient(saved, dy):
     mean_dz = jnp.mean(dz, axis=-1, keepdims=True)
     mean_dzz = jnp.mean(dz * z, axis=-1, keepdims=True)
     dx = (dz - mean_dz - z * mean_dzz) * inverse
-    return (dx.astype(normed.dtype), drop(dx).astype(normed.dtype), jnp.sum(dy * z, axis=(0, 1)),
-            jnp.sum(dy, axis=(0, 1)), None)
+    return (
+        dx.astype(normed.dtype),
+        drop(dx).astype(normed.dtype),
+        jnp.sum(dy * z, axis=(0, 1)),
+        jnp.sum(dy, axis=(0, 1)),
+        None,
+    )
 
 
 add_and_norm.defvjp(_add_and_norm, _add_and_norm_gradient)
@@ -187,10 +217,18 @@ add_and_norm.defvjp(_add_and_norm, _add_and_norm_gradient)
 
 # The loss
 
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
-def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any, products: Products = PRODUCTS,
-                  in_one_pass: bool = False) -> jax.Array:
-    """The gradient by the logits is softmax - one-hot; that of automatic differentiation reads them twice as often.
+def cross_entropy(
+    hidden: jax.Array,
+    rows: jax.Array,
+    targets: jax.Array,
+    dtype: Any,
+    products: Products = PRODUCTS,
+    in_one_pass: bool = False,
+) -> jax.Array:
+    """The gradient by the logits is softmax - one-hot; that of automatic differentiation reads them
+    twice as often.
 
     in_one_pass: see log_sum_exp.
     """
@@ -200,7 +238,9 @@ def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype:
 def _cross_entropy(hidden, rows, targets, dtype, products, in_one_pass):
     logits = products.matmul(hidden, padded(rows), 1, dtype)
     normaliser = log_sum_exp(_values(logits, rows), in_one_pass)
-    label = jnp.take_along_axis(logits, targets[:, None], axis=-1, mode='clip')[:, 0].astype(jnp.float32)
+    label = jnp.take_along_axis(logits, targets[:, None], axis=-1, mode='clip')[:, 0].astype(
+        jnp.float32
+    )
     label = jnp.where((targets >= 0) & (targets < rows.shape[0]), label, jnp.nan)
     return normaliser - label, (hidden, rows, targets, logits, normaliser)
 
@@ -211,9 +251,10 @@ def _cross_entropy_gradient(dtype, products, in_one_pass, saved, gradient):
     by_logit = jnp.exp(_values(logits, rows) - normaliser[:, None]) - one_hot
     by_logit = (by_logit * gradient[:, None]).astype(hidden.dtype)
     dhidden = products.matmul(by_logit, padded(rows), 0, hidden.dtype)
-    # Were the rows of padding cut off inside the product, a TPU would write by_logit to memory for it.
+    # Were the rows of padding cut off inside the product, a TPU would write by_logit to memory for
+    # it.
     drows = lax.optimization_barrier(products.outer(by_logit, hidden))
-    return dhidden, drows[:rows.shape[0]], None
+    return dhidden, drows[: rows.shape[0]], None
 
 
 cross_entropy.defvjp(_cross_entropy, _cross_entropy_gradient)
@@ -222,8 +263,8 @@ cross_entropy.defvjp(_cross_entropy, _cross_entropy_gradient)
 def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
     """log of the sum of exponentials of each row: float32[T, R] -> float32[T].
 
-    in_one_pass: the maximum and the sum are reduced together (Milakov and Gimelshein, 2018), so that a GPU reads the
-    logits once; elsewhere the reduction of a pair does not fuse, or is slow.
+    in_one_pass: the maximum and the sum are reduced together (Milakov and Gimelshein, 2018), so
+    that a GPU reads the logits once; elsewhere the reduction of a pair does not fuse, or is slow.
     """
     if not in_one_pass:
         top = jnp.max(values, axis=-1)
@@ -234,15 +275,21 @@ def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
         (top_a, sum_a), (top_b, sum_b) = a, b
         scale = jnp.exp(-jnp.abs(top_a - top_b))  # of the part with the smaller maximum
         first = top_a >= top_b
-        return jnp.maximum(top_a, top_b), jnp.where(first, sum_a, sum_b) + scale * jnp.where(first, sum_b, sum_a)
+        return jnp.maximum(top_a, top_b), jnp.where(first, sum_a, sum_b) + scale * jnp.where(
+            first, sum_b, sum_a
+        )
+
     least = jnp.finfo(jnp.float32).min  # not minus infinity, of which two have no difference
     start = (jnp.float32(least), jnp.float32(0))
-    top, total = lax.reduce((jnp.maximum(values, least), jnp.ones_like(values)), start, joined, (1,))
+    top, total = lax.reduce(
+        (jnp.maximum(values, least), jnp.ones_like(values)), start, joined, (1,)
+    )
     return top + jnp.log(total)
 
 
 def padded(rows: jax.Array) -> jax.Array:
-    """In bfloat16, rows of zeros up to a multiple of 128: tensor cores are slow with a dimension such as 40,478."""
+    """In bfloat16, rows of zeros up to a multiple of 128: tensor cores are slow with a dimension
+    such as 40,478."""
     if rows.dtype != jnp.bfloat16:
         return rows
     return jnp.pad(rows, ((0, -rows.shape[0] % 128), (0, 0)))
