@@ -26,9 +26,10 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import record
-from experiments.lib import paper, run_list, scores
+from experiments.lib import run_list
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
+from experiments.paper import numbers, scores
 from gpt1_jax import cli, rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import splits, tasks
@@ -41,7 +42,9 @@ from gpt1_jax.runs import lock, provenance
 
 MOST_ROWS = 20_000  # of training, so that a full set takes minutes as well
 SCORES = tuple(
-    dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4, *sum(paper.GLUE.values(), ())])
+    dict.fromkeys(
+        [*numbers.TABLE2, *numbers.TABLE3, *numbers.TABLE4, *sum(numbers.GLUE.values(), ())]
+    )
 )
 
 

@@ -27,9 +27,10 @@ from ml_collections import ConfigDict
 
 from experiments import baselines
 from experiments.benchmarks import record
-from experiments.lib import bootstrap, figures, paper, run_list, runner, scores
+from experiments.lib import bootstrap, figures, run_list, runner
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
+from experiments.paper import numbers, scores
 from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
@@ -40,7 +41,7 @@ from gpt1_jax.training.transfer import EPOCHS
 
 SCORES = {
     score.task: score
-    for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4)
+    for score in reversed(numbers.TABLE2 + numbers.TABLE3 + numbers.TABLE4)
     if score.group is None
 }
 CONDITIONS = {

@@ -17,18 +17,20 @@ from typing import NamedTuple
 from absl import flags
 from ml_collections import ConfigDict
 
-from experiments import (
+from experiments.lib import bootstrap, run_list, runner
+from experiments.lib.markdown import bullets, table
+from experiments.lib.run_list import Run
+from experiments.paper import (
+    blimp,
     claims,
     figure2_layers,
     figure2_zero_shot,
-    figure_blimp,
     gains,
-    table5_ablations,
+    numbers,
+    scores,
+    table5,
 )
-from experiments.lib import bootstrap, paper, run_list, runner, scores
-from experiments.lib.markdown import bullets, table
-from experiments.lib.paper import Score
-from experiments.lib.run_list import Run
+from experiments.paper.numbers import Score
 from gpt1_jax import cli
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
@@ -58,7 +60,7 @@ class Table(NamedTuple):
     glue: bool = False
 
     def specs(self, config: ConfigDict) -> list[Run]:
-        glue = paper.GLUE.values() if self.glue else ()
+        glue = numbers.GLUE.values() if self.glue else ()
         tasks = dict.fromkeys(score.task for several in (self.scores, *glue) for score in several)
         return [run for task in tasks for run in run_list.finetune_runs(config, task, 'full')]
 
@@ -101,17 +103,17 @@ def line(config: ConfigDict, runs: Sequence[Run], score: Score) -> list[str]:
 def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
     found = {
-        score: scores.find(runs, score) for several in paper.GLUE.values() for score in several
+        score: scores.find(runs, score) for several in numbers.GLUE.values() for score in several
     }
-    ours, theirs, missing = paper.shared_glue(found)
+    ours, theirs, missing = numbers.shared_glue(found)
     if not ours:
-        return ['GLUE', 'mean', scores.number(paper.GLUE_SCORE), scores.NA, *[''] * 8], ''
-    mean = paper.glue_score(ours, bootstrap.mean)
+        return ['GLUE', 'mean', scores.number(numbers.GLUE_SCORE), scores.NA, *[''] * 8], ''
+    mean = numbers.glue_score(ours, bootstrap.mean)
     # Two metrics share theirs
     rows = {(score.task, score.split): each.n for score, each in found.items() if each}
     n = sum(rows.values())
     best = {score: scores.find(runs, score, selection='best') for score in found if found[score]}
-    optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
+    optimistic = numbers.glue_score(numbers.shared_glue(best)[0], bootstrap.mean)
     about = (
         "GLUE: the mean over nine tasks, of each task's metrics (MRPC, STS-B, QQP) "
         'or sets (MNLI) first.'
@@ -120,12 +122,12 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
         about += (
             f' Missing here: {", ".join(missing)}; so both columns are averages over the '
             f'rest, {len(ours)} tasks '
-            f"(the paper's score over all nine is {paper.GLUE_SCORE})."
+            f"(the paper's score over all nine is {numbers.GLUE_SCORE})."
         )
     return [
         'GLUE',
         'mean',
-        scores.number(paper.glue_score(theirs)),
+        scores.number(numbers.glue_score(theirs)),
         scores.percent(mean.value),
         '',
         scores.interval(mean),
@@ -143,13 +145,13 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
 PARTS = {
     'gains': gains,
     'claims': claims,
-    'table2': Table('Table 2: natural language inference', paper.TABLE2),
-    'table3': Table('Table 3: question answering and commonsense reasoning', paper.TABLE3),
-    'table4': Table('Table 4: semantic similarity and classification', paper.TABLE4, glue=True),
-    'table5': table5_ablations,
+    'table2': Table('Table 2: natural language inference', numbers.TABLE2),
+    'table3': Table('Table 3: question answering and commonsense reasoning', numbers.TABLE3),
+    'table4': Table('Table 4: semantic similarity and classification', numbers.TABLE4, glue=True),
+    'table5': table5,
     'figure2_layers': figure2_layers,
     'figure2_zero_shot': figure2_zero_shot,
-    'figure_blimp': figure_blimp,
+    'figure_blimp': blimp,
 }
 
 

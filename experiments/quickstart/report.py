@@ -5,8 +5,9 @@ import pathlib
 from collections.abc import Mapping
 
 from experiments import plots
-from experiments.lib import figures, scores
+from experiments.lib import figures
 from experiments.lib.markdown import bullets, table
+from experiments.paper import scores
 from gpt1_jax import metrics
 from gpt1_jax.metrics.bootstrap import Estimate, interval
 

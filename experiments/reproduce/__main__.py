@@ -31,7 +31,8 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments import baselines
-from experiments.lib import run_list, runner, scores, side_by_side
+from experiments.lib import run_list, runner, side_by_side
+from experiments.paper import scores
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs
 from experiments.reproduce import plan as plan_lib

@@ -5,9 +5,9 @@ import pathlib
 import numpy as np
 from ml_collections import ConfigDict
 
-from experiments import table5_ablations
 from experiments.lib.run_list import CONDITIONS, Run, finetune_runs, zero_shot_runs
-from experiments.lib.scores import BASELINES
+from experiments.paper import table5
+from experiments.paper.scores import BASELINES
 from gpt1_jax.data import tokens
 from gpt1_jax.runs.console import duration
 
@@ -32,7 +32,7 @@ def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Ru
         if condition in CONDITIONS:
             return finetune_runs(config, task, condition)
         if condition == 'grid':
-            return table5_ablations.grid_specs(config, task)
+            return table5.grid_specs(config, task)
         if condition == 'layers':  # none and all are 'no_pretraining' and 'full'
             return [
                 run

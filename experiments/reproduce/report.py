@@ -9,8 +9,9 @@ from gpt1_jax.configs import pretrain as papers
 from ml_collections import ConfigDict
 
 from experiments import plots, tables
-from experiments.lib import runner, scores
+from experiments.lib import runner
 from experiments.lib.markdown import bullets, included, table
+from experiments.paper import scores
 from experiments.reproduce import plan
 from experiments.reproduce.clock import Clock
 from gpt1_jax.data import tokens

@@ -16,7 +16,8 @@ import pytest
 import plain_scores
 import reference
 from experiments import baselines as program
-from experiments.lib import baselines, paper, run_list, scores
+from experiments.lib import baselines, run_list
+from experiments.paper import numbers, scores
 from gpt1_jax import metrics
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks.example import Example
@@ -282,10 +283,11 @@ def test_a_result_below_its_best_baseline_says_so(tmp_path):
         lambda value: types.SimpleNamespace(value=value, n=277),
     )
     assert (
-        scores.best_baseline(config, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
+        scores.best_baseline(config, numbers.RTE, made(0.52))
+        == '58.0 (shared words); ours is below'
     )
-    assert scores.best_baseline(config, paper.RTE, made(0.60)) == '58.0 (shared words)'
-    assert scores.best_baseline(config, paper.QNLI, made(0.60)) == ''
+    assert scores.best_baseline(config, numbers.RTE, made(0.60)) == '58.0 (shared words)'
+    assert scores.best_baseline(config, numbers.QNLI, made(0.60)) == ''
 
 
 def test_a_row_far_outside_the_training_rows_has_finite_scores():

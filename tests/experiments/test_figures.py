@@ -8,8 +8,9 @@ import pytest
 
 import official
 import sets
-from experiments import figure_blimp, tables
+from experiments import tables
 from experiments.lib import run_list, runner
+from experiments.paper import blimp
 from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.metrics import bootstrap
@@ -168,7 +169,7 @@ def test_blimp_has_accuracy_tokens_and_paired_differences_beside_what_is_publish
     gain = 100 * (found[0][20]['value'] - found[0][5]['value'])
     assert f'* Transformer, from update 5 to 20: {gain:+.1f} (' in '\n'.join(lines)
     same = {(None, 'accuracy'): found[0][20]}
-    nothing = figure_blimp.difference(same, same)  # the same pairs in each resample
+    nothing = blimp.difference(same, same)  # the same pairs in each resample
     assert (nothing.value, *bootstrap.interval(nothing.draws), nothing.n) == (0, 0, 0, 32)
 
 
@@ -176,7 +177,7 @@ def test_blimp_has_accuracy_tokens_and_paired_differences_beside_what_is_publish
 def test_the_lstm_is_drawn_where_the_transformer_has_read_as_many_tokens():
     row = {'value': 0.6, 'low': 0.5, 'high': 0.7}
     found = {condition: {10: {(None, 'accuracy'): row}} for condition in ('full', 'lstm')}
-    drawn = figure_blimp.curves(found, {'full': 100, 'lstm': 50})
+    drawn = blimp.curves(found, {'full': 100, 'lstm': 50})
     assert [(curve['model'], curve['points'][0]['step']) for curve in drawn] == [
         ('Transformer', 10),
         ('LSTM', 5),

@@ -6,8 +6,9 @@ import matplotlib.pyplot as plt
 import pytest
 from gpt1_jax.configs import experiments
 
-from experiments import figure2_layers, figure2_zero_shot, figure_blimp, plots
-from experiments.lib import blimp_published, figures
+from experiments import plots
+from experiments.lib import figures
+from experiments.paper import blimp, blimp_published, figure2_layers, figure2_zero_shot
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 from gpt1_jax.runs import results
 from outcomes import Made
@@ -200,12 +201,12 @@ def blimp_curves(last):
 
 
 def test_a_curve_that_ends_before_the_published_decoder_has_no_key_of_it(drawn):
-    figure_blimp.draw_curves('x.png', blimp_curves(10_000), 2048)
+    blimp.draw_curves('x.png', blimp_curves(10_000), 2048)
     assert blimp_published.DECODER not in drawn[0].axes[0].get_legend_handles_labels()[1]
 
 
 def test_the_published_models_are_drawn_and_the_decoder_as_far_as_our_curve_goes(drawn):
-    figure_blimp.draw_curves('x.png', blimp_curves(50_000), 2048)
+    blimp.draw_curves('x.png', blimp_curves(50_000), 2048)
     overall, *panels = drawn[0].axes
     assert {one.sets for one in blimp_published.PAPER} <= {
         line.get_ydata()[0] for line in overall.get_lines()

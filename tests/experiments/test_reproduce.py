@@ -8,8 +8,9 @@ import shutil
 
 import pytest
 
-from experiments import figure2_layers, tables
-from experiments.lib import runner, scores
+from experiments import tables
+from experiments.lib import runner
+from experiments.paper import figure2_layers, scores
 from experiments.reproduce import __main__ as reproduce
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs, plan, report

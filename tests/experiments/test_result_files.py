@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from experiments import baselines, learning_curves
-from experiments.lib import scores
+from experiments.paper import scores
 from gpt1_jax.runs import results
 from tiny import ROOT
 

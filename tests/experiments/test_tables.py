@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from gpt1_jax.configs import experiments as experiments_config
 
-from experiments import claims, figure2_layers, table5_ablations, tables
-from experiments.lib import bootstrap, paper, run_list, runner, scores
+from experiments import tables
+from experiments.lib import bootstrap, run_list, runner
 from experiments.lib.run_list import Run
+from experiments.paper import claims, figure2_layers, numbers, scores, table5
 from gpt1_jax.errors import UserError
 from outcomes import HARD, Made
 from tiny import ROOT
@@ -108,13 +109,13 @@ def test_all_layers_are_those_of_the_model_also_where_fewer_were_asked_for(confi
 
 
 def test_the_papers_nine_values_give_its_glue_score_and_its_columns_the_averages_of_table_5():
-    found = {task: [figure.paper for figure in figures] for task, figures in paper.GLUE.items()}
-    assert len(found) == 9 and round(paper.glue_score(found), 1) == paper.GLUE_SCORE == 72.8
-    assert paper.glue_score({'a': [10.0, 20.0], 'b': [45.0]}) == 30.0
+    found = {task: [figure.paper for figure in figures] for task, figures in numbers.GLUE.items()}
+    assert len(found) == 9 and round(numbers.glue_score(found), 1) == numbers.GLUE_SCORE == 72.8
+    assert numbers.glue_score({'a': [10.0, 20.0], 'b': [45.0]}) == 30.0
     # The LSTM's give 69.16, printed as 69.1; full's 74.65 as 74.7
-    for condition, columns in paper.TABLE5.items():
+    for condition, columns in numbers.TABLE5.items():
         assert np.mean(list(columns.values())) == pytest.approx(
-            paper.TABLE5_AVERAGE[condition], abs=0.065
+            numbers.TABLE5_AVERAGE[condition], abs=0.065
         )
 
 
@@ -129,7 +130,7 @@ def test_the_rows_of_a_set_with_two_metrics_count_once_in_the_glue_score(made):
 def test_several_seeds_give_median_range_and_joint_interval(made):
     for seed, right in enumerate((700, 500, 600)):
         made.add('sst2', 'full', seed, right, n=HARD)
-    found = scores.find(made.outcomes, paper.SST2)
+    found = scores.find(made.outcomes, numbers.SST2)
     assert (
         found.value == pytest.approx(0.6) and found.range == (0.5, 0.7) and found.seeds == (0, 1, 2)
     )
@@ -143,7 +144,7 @@ def test_a_difference_is_paired_over_items_and_over_the_seeds_that_both_have(mad
     for seed in (0, 1):
         made.add('sst2', 'full', seed, 600, n=HARD)
     made.add('sst2', 'no_aux', 0, 590, n=HARD)
-    one = scores.difference(made.outcomes, (paper.SST2,), 'full', 'no_aux')
+    one = scores.difference(made.outcomes, (numbers.SST2,), 'full', 'no_aux')
     assert one.value == pytest.approx(0.01) and one.seeds == (0,)
     low, high = one.interval()  # ten items differ: 10 -+ 1.96 sqrt(10) of 1,000
     assert 0.003 <= low <= 0.006 and 0.014 <= high <= 0.018
@@ -156,22 +157,22 @@ def test_a_difference_needs_the_same_items_split_and_seed_and_a_score_its_own_pr
     made.add('sst2', 'full', 0, 6)
     made.add('sst2', 'no_aux', 0, 6, n=12)
     with pytest.raises(UserError, match='not about the same items'):
-        difference(paper.SST2, 'no_aux')
+        difference(numbers.SST2, 'no_aux')
     made.add('rte', 'full', 0, 6, value=0.9)
     with pytest.raises(UserError, match='something else was written there'):
-        scores.find(made.outcomes, paper.RTE)
+        scores.find(made.outcomes, numbers.RTE)
     made.add('snli', 'full', 0, 8, n=20, split='test')
     made.add('snli', 'no_pretraining', 0, 5)  # stopped before it had scored test
-    assert difference(paper.TABLE2[2], 'no_pretraining') is None
+    assert difference(numbers.TABLE2[2], 'no_pretraining') is None
     made.add('qnli', 'full', 1, 5)
     made.add('qnli', 'no_aux', 0, 5)
-    assert difference(paper.QNLI, 'no_aux') is None
+    assert difference(numbers.QNLI, 'no_aux') is None
 
 
 def test_means_of_several_sets_are_resampled_apart(made):
     made.add('sst2', 'full', 0, 500, n=HARD)
     made.add('qnli', 'full', 0, 500, n=HARD - 1, value=500 / (HARD - 1))
-    a, b = (scores.shown(made.outcomes, figure)[0] for figure in (paper.SST2, paper.QNLI))
+    a, b = (scores.shown(made.outcomes, figure)[0] for figure in (numbers.SST2, numbers.QNLI))
     assert abs(np.corrcoef(a.draws, b.draws)[0, 1]) < 0.1
     low, high = bootstrap.mean([a, b]).interval()
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.25 / HARD / 2), rel=0.1)
@@ -191,7 +192,7 @@ def test_a_group_is_of_its_own_rows(tmp_path):
 
 
 def test_table_5_plans_every_condition_and_one_grid_for_both(config):
-    wanted = table5_ablations.specs(config)
+    wanted = table5.specs(config)
     by = {one.condition: one.config for one in wanted}
     assert len(wanted) == 8 * 8 and by.keys() == {
         'full',
@@ -217,7 +218,7 @@ def test_table_5_has_no_best_of_a_grid_with_one_point(made, config):
         'no_pretraining@peak_rate=0.0001',
     ):
         made.add('sst2', condition, 0, 5)
-    text = '\n'.join(table5_ablations.lines(config, made.outcomes))
+    text = '\n'.join(table5.lines(config, made.outcomes))
     assert 'full, ours |' in text and 'of the grid' not in text and 'The grid' not in text
 
 

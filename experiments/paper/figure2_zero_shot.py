@@ -8,11 +8,12 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, figures, run_list, scores
+from experiments.lib import bootstrap, figures, run_list
 from experiments.lib.bootstrap import Estimate
 from experiments.lib.markdown import bullets, table
-from experiments.lib.paper import MODELS, SCALES, normalised
 from experiments.lib.run_list import Run
+from experiments.paper import scores
+from experiments.paper.numbers import MODELS, SCALES, normalised
 
 # As in the paper's legend, and the set that stands for it.
 NAMES = {

@@ -14,8 +14,8 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.paper import MODELS, Score
 from experiments.lib.run_list import Run
+from experiments.paper.numbers import MODELS, Score
 from gpt1_jax import rules, storage
 from gpt1_jax.metrics.bootstrap import interval as interval_of
 

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from matplotlib.ticker import EngFormatter, NullFormatter
 from ml_collections import ConfigDict
 
-from experiments.lib import blimp_published, figures, run_list, scores
+from experiments.lib import figures, run_list
 from experiments.lib.figures import COLOURS, plt
 from experiments.lib.markdown import bullets, table
-from experiments.lib.paper import MODELS
 from experiments.lib.run_list import Run
+from experiments.paper import blimp_published, scores
+from experiments.paper.numbers import MODELS
 from gpt1_jax import metrics
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 from gpt1_jax.errors import UserError

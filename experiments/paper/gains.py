@@ -6,18 +6,19 @@ from collections.abc import Sequence
 
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, paper, run_list, scores
+from experiments.lib import bootstrap, run_list
 from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
+from experiments.paper import numbers, scores
 
 SCORES = [
     score
-    for score in dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4])
+    for score in dict.fromkeys([*numbers.TABLE2, *numbers.TABLE3, *numbers.TABLE4])
     if score.group is None
 ]
 HEADER = (
     'task',
-    *(paper.NAMES[condition] for condition in run_list.CONDITIONS),
+    *(numbers.NAMES[condition] for condition in run_list.CONDITIONS),
     'best baseline',
     'full − no pretraining',
     '95% interval',

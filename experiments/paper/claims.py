@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from ml_collections import ConfigDict
 
-from experiments import figure2_layers, table5_ablations
-from experiments.lib import bootstrap, paper, scores
+from experiments.lib import bootstrap
 from experiments.lib.bootstrap import Estimate
 from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
+from experiments.paper import figure2_layers, numbers, scores, table5
 
 HOLDS = 'holds'
 FAILS = 'does not hold'
@@ -26,14 +26,14 @@ UNDECIDED = 'undecided'
 # NLI sets and QQP: where the paper sees the auxiliary objective help. Table 5 has no run without it
 # on SNLI.
 HELPED = ('MNLI (acc)', 'QNLI (acc)', 'RTE (acc)', 'QQP (F1)')
-COLUMNS = tuple(paper.COLUMNS)
+COLUMNS = tuple(numbers.COLUMNS)
 ABLATIONS = (  # (claim, a, b, columns, whether about their mean): a is better than b
     *(
         (f'The auxiliary objective helps on {name}.', 'full', 'no_aux', (name,), False)
         for name in HELPED
     ),
-    ('Larger sets gain from the auxiliary objective.', 'full', 'no_aux', paper.LARGE, True),
-    ('Smaller sets do not: without it they are better.', 'no_aux', 'full', paper.SMALL, True),
+    ('Larger sets gain from the auxiliary objective.', 'full', 'no_aux', numbers.LARGE, True),
+    ('Smaller sets do not: without it they are better.', 'no_aux', 'full', numbers.SMALL, True),
     ('An LSTM in place of the Transformer is worse on average.', 'full', 'lstm', COLUMNS, True),
     ('The LSTM is ahead on MRPC.', 'lstm', 'full', ('MRPC (F1)',), False),
     (
@@ -97,7 +97,7 @@ def verdict(claim: Claim) -> str:
 
 def specs(config: ConfigDict) -> list[Run]:
     """The runs of Figure 2, left, and those of Table 5 without its grid."""
-    return [*figure2_layers.specs(config), *table5_ablations.specs(config, settings=False)]
+    return [*figure2_layers.specs(config), *table5.specs(config, settings=False)]
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
@@ -185,18 +185,18 @@ def of_ablations(runs: Sequence[Run]) -> list[Claim]:
     """Table 5. Of a mean, the paper's side and ours are over the columns that we have."""
     claims = []
     for text, a, b, names, on_average in ABLATIONS:
-        about = f'{paper.NAMES[a]} − {paper.NAMES[b]}'
-        measured = {name: scores.difference(runs, paper.COLUMNS[name], a, b) for name in names}
+        about = f'{numbers.NAMES[a]} − {numbers.NAMES[b]}'
+        measured = {name: scores.difference(runs, numbers.COLUMNS[name], a, b) for name in names}
         measured = {name: each for name, each in measured.items() if each}
-        theirs = {name: paper.difference(a, b, name) for name in measured or names}
+        theirs = {name: numbers.difference(a, b, name) for name in measured or names}
         if not on_average:
-            smallest = min(paper.difference(a, b, name) for name in names)
+            smallest = min(numbers.difference(a, b, name) for name in names)
             about += ', every column' if len(names) > 1 else ''
             claims.append(Claim(text, f'{smallest:+.1f}', measured, about, len(names)))
             continue
         value = np.mean(list(theirs.values()))
         if tuple(theirs) == COLUMNS:
-            value = paper.TABLE5_AVERAGE[a] - paper.TABLE5_AVERAGE[b]  # as printed
+            value = numbers.TABLE5_AVERAGE[a] - numbers.TABLE5_AVERAGE[b]  # as printed
         mean = {'mean': bootstrap.mean(list(measured.values()))} if measured else {}
         claims.append(
             Claim(

@@ -11,14 +11,17 @@ from collections.abc import Mapping, Sequence
 
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, paper, run_list, scores
+from experiments.lib import bootstrap, run_list
 from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
+from experiments.paper import numbers, scores
 from gpt1_jax import rules
 
 GRID = ('full', 'no_pretraining')  # the conditions that run at every setting of the grid
-ROWS = tuple(paper.TABLE5)
-TASKS = tuple(dict.fromkeys(score.task for several in paper.COLUMNS.values() for score in several))
+ROWS = tuple(numbers.TABLE5)
+TASKS = tuple(
+    dict.fromkeys(score.task for several in numbers.COLUMNS.values() for score in several)
+)
 DETAIL = (
     'row',
     'column',
@@ -32,7 +35,7 @@ DETAIL = (
     'best on dev (optimistic)',
 )
 
-Columns = Mapping[str, tuple]  # of paper.COLUMNS, those of which there is any result
+Columns = Mapping[str, tuple]  # of numbers.COLUMNS, those of which there is any result
 
 
 def specs(config: ConfigDict, settings: bool = True) -> list[Run]:
@@ -74,7 +77,7 @@ def grid(config: ConfigDict) -> dict[str, dict]:
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     columns = {
         name: several
-        for name, several in paper.COLUMNS.items()
+        for name, several in numbers.COLUMNS.items()
         if any(scores.column(runs, several, row) for row in ROWS)
     }
     if not columns:
@@ -89,11 +92,11 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     detail = []
     for condition in ROWS:
         body += [
-            _ours(runs, condition, columns, f'{paper.NAMES[condition]}, ours'),
+            _ours(runs, condition, columns, f'{numbers.NAMES[condition]}, ours'),
             [
-                f'{paper.NAMES[condition]}, paper (test)',
+                f'{numbers.NAMES[condition]}, paper (test)',
                 *_mean_first(
-                    [paper.TABLE5[condition][name] for name in columns],
+                    [numbers.TABLE5[condition][name] for name in columns],
                     statistics.fmean,
                     '{:.1f}'.format,
                 ),
@@ -102,7 +105,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         detail += _details(runs, condition, columns)
         if best.get(condition):
             at = f'{condition}@{best[condition]}'
-            label = f'{paper.NAMES[condition]}, ours, best of the grid ({best[condition]})'
+            label = f'{numbers.NAMES[condition]}, ours, best of the grid ({best[condition]})'
             body.append(_ours(runs, at, columns, label))
             detail += _details(runs, at, columns)
     header = ('', 'Avg', *columns)
@@ -192,8 +195,8 @@ def _differences(runs, columns, best):
 
     rows = []
     for condition in ROWS[1:]:
-        label = f'full − {paper.NAMES[condition]}'
-        theirs = [paper.difference('full', condition, name) for name in columns]
+        label = f'full − {numbers.NAMES[condition]}'
+        theirs = [numbers.difference('full', condition, name) for name in columns]
         rows += [
             ours(f'{label}, ours', 'full', condition),
             [f'{label}, paper (test)', *_mean_first(theirs, statistics.fmean, '{:+.1f}'.format)],
@@ -211,7 +214,7 @@ def _differences(runs, columns, best):
 def _details(runs, condition, columns):
     """A row for each score that is behind the columns, MNLI's two sets apart."""
     name, _, setting = condition.partition('@')
-    label = paper.NAMES[name] + (f' at {setting}' if setting else '')
+    label = numbers.NAMES[name] + (f' at {setting}' if setting else '')
     rows = []
     for score in itertools.chain(*columns.values()):
         found, best = (
@@ -235,14 +238,14 @@ def notes(
     config: ConfigDict, runs: Sequence[Run], columns: Columns, best: Mapping[str, str | None]
 ) -> list[str]:
     averages = ', '.join(
-        f'{value} ({paper.NAMES[row]})' for row, value in paper.TABLE5_AVERAGE.items()
+        f'{value} ({numbers.NAMES[row]})' for row, value in numbers.TABLE5_AVERAGE.items()
     )
     found = [
         'Avg is the plain mean of the columns; MNLI is the mean of matched and mismatched. '
         'The paper prints '
         f'{averages}.'
     ]
-    absent = [name for name in paper.COLUMNS if name not in columns]
+    absent = [name for name in numbers.COLUMNS if name not in columns]
     if absent:
         found.append(
             f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over '
@@ -262,7 +265,7 @@ def notes(
         )
     found += scores.no_lstm(config)
     if any(best.values()):
-        chosen = ', '.join(f'{paper.NAMES[row]} at {best[row] or scores.NA}' for row in GRID)
+        chosen = ', '.join(f'{numbers.NAMES[row]} at {best[row] or scores.NA}' for row in GRID)
         seeds = (
             f' Seeds of its runs: {", ".join(map(str, config.grid_seeds))}.'
             if config.grid_seeds
