@@ -12,18 +12,16 @@ from gpt1_jax import rules
 
 def get_config(which='small'):
     config = ConfigDict()
-    # NAME: FIELD=VALUE ..., of config.pretrain; a VALUE may be FILE:NAME
-    config.ideas = (
+    config.ideas = (  # NAME: FIELD=VALUE ..., of config.pretrain; a VALUE may be FILE:NAME
         '2 heads: model.n_head=2',
         'squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared',
     )
-    # 'NAME - NAME': ideas that are also compared with each other
-    config.compare = ()
+    config.compare = ()  # 'NAME - NAME': ideas that are also compared with each other
     config.seeds = 3  # runs of the baseline and of each idea
     config.max_seeds = 10  # with --until=WIDTH at most so many
-    # Also scored zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
+    # also scored zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
     config.tasks = ConfigDict()
-    # Of finished runs; without them another task later is another training
+    # of finished runs; without them another task later is another training
     config.keep_checkpoints = False
 
     p = config.pretrain = pretrain.get_config()  # the baseline

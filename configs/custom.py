@@ -25,45 +25,35 @@ def fields():
 
     config.files = ConfigDict()  # in config.data.dir
     config.files.train = 'train.csv'  # rows to train on
-    # Rows that select the best epoch; or set dev_fraction
+    # rows that select the best epoch; or set dev_fraction
     config.files.dev = config_dict.placeholder(str)
     config.files.test = config_dict.placeholder(str)  # labelled rows for the final evaluation
-    # Rows to predict; the label's column is optional
+    # rows to predict; the label's column is optional
     config.files.unlabelled = config_dict.placeholder(str)
-    # Without a dev file: this fraction of the training rows is used as dev
+    # without a dev file: this fraction of the training rows is used as dev
     config.dev_fraction = 0.0
-    # Selects these rows, independently of their order in the file
-    config.dev_seed = 0
+    config.dev_seed = 0  # selects these rows, independently of their order in the file
 
-    # 'csv', 'tsv', one delimiter character; 'jsonl' or 'json': records, one a
+    # 'csv', 'tsv', one delimiter character; 'jsonl' or 'json': records, one a line or in an array,
+    # in files that end in .jsonl or .json
     config.format = 'csv'
-    # line or in an array, in files that end in .jsonl or
-    # .json
-    # Cells in double quotes may contain delimiters and line breaks
-    config.quoting = True
+    config.quoting = True  # cells in double quotes may contain delimiters and line breaks
 
-    # Lists of columns: those of a segment are concatenated, <delimiter> is
+    # lists of columns: those of a segment are concatenated, <delimiter> is between segments
     config.segments = ()
-    # between segments
 
-    # Column of the label, the score or the right choice. Set one of these:
-    config.label = 'label'
-    # Classification: the label names, in index order; default the file's
-    config.labels = ()
-    # Regression: (low, high), with soft labels over the integers between
-    config.score = ()
-    # Multiple choice: a column each, the last may be empty; or a JSON list's
-    config.choices = ()
-    # Regression with one output and the squared loss instead of soft labels
-    config.squared = False
-    # The maximum length of a JSON list of choices
+    config.label = 'label'  # column of the label, the score or the right choice. Set one of these:
+    config.labels = ()  # classification: the label names, in index order; default the file's
+    config.score = ()  # regression: (low, high), with soft labels over the integers between
+    config.choices = ()  # multiple choice: a column each, the last may be empty; or a JSON list's
+    config.squared = False  # regression with one output and the squared loss instead of soft labels
+    # the maximum length of a JSON list of choices
     config.max_choices = config_dict.placeholder(int)
-    # What label contains: 'index0', 'index1', 'letter' or 'text'
+    # what label contains: 'index0', 'index1', 'letter' or 'text'
     config.answer = config_dict.placeholder(str)
 
     config.id = config_dict.placeholder(str)  # column of the ids; default: the row number
-    # Names in gpt1_jax/metrics; the first selects the best epoch
-    config.metrics = ()
-    # The positive label of f1; default: the second of two labels
+    config.metrics = ()  # names in gpt1_jax/metrics; the first selects the best epoch
+    # the positive label of f1; default: the second of two labels
     config.positive = config_dict.placeholder(str)
     return config

@@ -15,22 +15,20 @@ GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte', 'wnli')
 
 def get_config():
     config = ConfigDict()
-    # The pretrained run that everything starts from, or novels, hf:USER/NAME
+    # the pretrained run that everything starts from, or novels, hf:USER/NAME
     config.pretrained = ''
-    # Directory of the pretrained LSTM; none: its rows are n/a
+    # directory of the pretrained LSTM; none: its rows are n/a
     config.lstm = config_dict.placeholder(str)
-    # Directory of tables, figures, results.jsonl and the runs' directories
+    # directory of tables, figures, results.jsonl and the runs' directories
     config.out = 'runs/experiments'
-    # Results.jsonl to read and append to; default OUT/results.jsonl
+    # results.jsonl to read and append to; default OUT/results.jsonl
     config.results = config_dict.placeholder(str)
     config.keep_checkpoints = False  # keep the weights of finished fine-tuning runs
     config.any_version = False  # also take rows that another version of the code made
-    # Runs at a time, each in a process of its own; 0: in one process, in turn
-    config.processes = 0
-    # With processes: a run that takes longer is ended, as failed
+    config.processes = 0  # runs at a time, each in a process of its own; 0: in one process, in turn
+    # with processes: a run that takes longer is ended, as failed
     config.run_minutes = config_dict.placeholder(float)
-    # Do the runs that results.jsonl lacks; False: they are n/a (not run)
-    config.start = True
+    config.start = True  # do the runs that results.jsonl lacks; False: they are n/a (not run)
 
     config.data = ''  # directory that holds the data sets.
     # 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data, 'parquet:DIR' or 'hf:USER/NAME' Parquet
@@ -56,15 +54,14 @@ def get_config():
     )
 
     config.seeds = (0,)  # a fine-tuning run each, on the large sets
-    # On CoLA, MRPC, STS-B, RTE, Story Cloze and WNLI, whose runs differ most
+    # on CoLA, MRPC, STS-B, RTE, Story Cloze and WNLI, whose runs differ most
     config.seeds_small = (0, 1, 2, 3, 4)
 
     config.finetune = finetune.get_config('')  # the paper's settings, for every task
     # At any width
     config.finetune.optimizer.peak_rate = 6.25e-5
     config.finetune.train.epochs = 3
-    # Overrides of config.finetune for a task; none in the paper
-    config.tasks = ConfigDict()
+    config.tasks = ConfigDict()  # overrides of config.finetune for a task; none in the paper
 
     # Table 5: every combination, for the pretrained model and for the one without pretraining
     # alike. Beside the paper's settings, the combination with the highest average is reported.
@@ -74,7 +71,7 @@ def get_config():
             'train': {'epochs': (3, 10)},
         }
     )
-    # Seeds of the grid's runs; default those of the other runs
+    # seeds of the grid's runs; default those of the other runs
     config.grid_seeds = config_dict.placeholder(tuple)
     # Figure 2, left: -1 nothing, 0 embeddings alone, n the first n blocks too
     config.layers = (-1, *range(13))
@@ -82,23 +79,21 @@ def get_config():
 
     config.zero_shot_tasks = ('cola', 'sst2', 'race', 'dpr')  # Figure 2, right
     config.zero_shot = ConfigDict()  # overrides of configs/zero_shot.py for a task
-    # Pretraining steps that are scored; (): all that are saved
-    config.zero_shot_steps = ()
+    config.zero_shot_steps = ()  # pretraining steps that are scored; (): all that are saved
 
     # experiments.learning_curves: the best trial of each condition, on every number of training
     # rows.
     config.curves = ConfigDict()
     config.curves.tasks = ('sst2', 'mnli')  # a curve each
     config.curves.rows = (500, 2000, 8000, 20000)  # training rows of the points
-    # And 'no_aux': without the auxiliary LM (Table 5)
+    # and 'no_aux': without the auxiliary LM (Table 5)
     config.curves.conditions = ('full', 'no_pretraining')
     config.curves.seeds = (0, 1, 2)  # runs of each point
     # (peak rate, updates)
     config.curves.trials = ((6.25e-5, 1000), (1.25e-4, 1000), (2.5e-4, 1000))
     config.curves.trial_rows = 2000  # training rows of a trial
 
-    # Experiments.glue_submission: the fine-tuned run of each task
-    config.submission = ConfigDict()
+    config.submission = ConfigDict()  # experiments.glue_submission: the fine-tuned run of each task
     for task in GLUE:
         config.submission[task] = config_dict.placeholder(str)  # its directory
     return config

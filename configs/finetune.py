@@ -22,27 +22,26 @@ def get_config(task='cola'):
     config.seed = 0  # of new weights, order of rows and dropout
 
     config.data = ConfigDict()
-    # Directory of official or Parquet files; tfds:DIR; hf:USER/NAME
-    config.data.dir = ''
-    # Longest sequence in tokens; default the model's context
+    config.data.dir = ''  # directory of official or Parquet files; tfds:DIR; hf:USER/NAME
+    # longest sequence in tokens; default the model's context
     config.data.n_ctx = config_dict.placeholder(int)
 
-    # At most so many, the same for all seeds; default all
+    # at most so many, the same for all seeds; default all
     config.data.train_rows = config_dict.placeholder(int)
-    # Rows of each evaluated split, at most; default all
+    # rows of each evaluated split, at most; default all
     config.data.eval_rows = config_dict.placeholder(int)
-    # Leave bad rows out and count them; else the first one is an error
+    # leave bad rows out and count them; else the first one is an error
     config.data.skip_bad = False
 
-    # A pretrained run, novels or hf:USER/NAME; none: from scratch
+    # a pretrained run, novels or hf:USER/NAME; none: from scratch
     config.init_from = config_dict.placeholder(str)
     config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
     # 5, Figure 2: -1 nothing, 0 embeddings, n blocks; default all
     config.n_transfer = config_dict.placeholder(int)
-    # From scratch: a run (as init_from) or directory that has one
+    # from scratch: a run (as init_from) or directory that has one
     config.tokenizer = config_dict.placeholder(str)
 
-    # Kind and sizes default to the checkpoint's, or the paper's from scratch
+    # kind and sizes default to the checkpoint's, or the paper's from scratch
     config.model = ConfigDict()
     config.model.kind = config_dict.placeholder(str)  # 'gpt', 'lstm' (Table 5), or FILE:CLASS
     config.model.n_units = config_dict.placeholder(int)  # of the LSTM
@@ -53,83 +52,73 @@ def get_config(task='cola'):
     config.model.n_ctx = config_dict.placeholder(int)  # positions
     config.model.embd_dropout = 0.1  # on the embedding matrix (4.1: 0.1)
     config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1)
-    # After the output projections of attention and MLP (4.1: 0.1)
-    config.model.resid_dropout = 0.1
+    config.model.resid_dropout = 0.1  # after the output projections of attention and MLP (4.1: 0.1)
     config.model.dtype = 'float32'  # of products and activations: 'float32' or 'bfloat16'
-    # Of float32 products, or 'high' or 'default': see gpt1 pretrain --help
+    # of float32 products, or 'high' or 'default': see gpt1 pretrain --help
     config.model.precision = 'highest'
-    # Recompute blocks in the backward pass: less memory, more work; not an LSTM
+    # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.remat = False
     config.model.unroll = 0  # layers of the scan laid out in a row; 0: by device
-    # Or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
-    config.model.kernels = 'auto'
+    config.model.kernels = 'auto'  # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
     config.classifier_dropout = 0.1  # on the state that the linear layer reads (4.1: 0.1)
 
-    # Lambda of Eq. 5 (4.1: 0.5); 0: no auxiliary language modelling
-    config.lm_weight = 0.5
+    config.lm_weight = 0.5  # lambda of Eq. 5 (4.1: 0.5); 0: no auxiliary language modelling
 
     config.batch = ConfigDict()
     config.batch.size = 32  # examples per update (4.1: 32)
-    # Parts of a batch whose gradients are averaged; changes memory, not results
+    # parts of a batch whose gradients are averaged; changes memory, not results
     config.batch.microbatches = 1
-    # Parts of a sequence whose logits exist at a time: less memory, more work
+    # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.loss_chunks = 1
     config.batch.eval_size = 32  # examples at once in evaluation
-    # Lengths that rows are padded to, at most: one program is
+    # lengths that rows are padded to, at most: one program is compiled for each; default 6, or 12
+    # for 300 updates and more
     config.batch.lengths = config_dict.placeholder(int)
-    # compiled for each; default 6, or 12 for 300 updates and
-    # more
-    # Rows of similar length share a batch; False: a plain shuffle, as released
+    # rows of similar length share a batch; False: a plain shuffle, as released
     config.batch.by_length = True
-    # In place of lengths: exactly these, so that tasks share compiled programs
+    # in place of lengths: exactly these, so that tasks share compiled programs
     config.batch.fixed_lengths = ()
 
     config.optimizer = pretrain.adam()  # what both share: kind, b1, b2, eps, weight_decay, clip
-    # Peak learning rate (4.1: 6.25e-5); default that at
+    # peak learning rate (4.1: 6.25e-5); default that at width 768, higher below
+    # (gpt1_jax/training/transfer.py)
     config.optimizer.peak_rate = config_dict.placeholder(float)
-    # width 768, higher below (gpt1_jax/training/transfer.py)
     config.optimizer.warmup = 0.002  # fraction of all updates (4.1: 0.002)
-    # To zero (4.1: 'linear'); or 'cosine', 'constant', 'stable_decay', FILE:NAME
+    # to zero (4.1: 'linear'); or 'cosine', 'constant', 'stable_decay', FILE:NAME
     config.optimizer.schedule = 'linear'
     # 'stable_decay': constant, then linear to zero over the last updates
     config.optimizer.decay_steps = 0
 
     config.train = ConfigDict()
-    # Passes over the training rows (4.1: 3); default 3, or
+    # passes over the training rows (4.1: 3); default 3, or what makes 100 updates
     config.train.epochs = config_dict.placeholder(int)
-    # what makes 100 updates
-    # Epochs between evaluations on dev, each of which is also a checkpoint
+    # epochs between evaluations on dev, each of which is also a checkpoint
     config.train.evaluate_every = 1
-    # Batches to leave out when their loss or gradient is not finite; then stop
+    # batches to leave out when their loss or gradient is not finite; then stop
     config.train.skip_nonfinite = 0
 
     config.eval = ConfigDict()
     config.eval.splits = ('dev',)  # scored at the end
-    # With the parameters 'best' on dev, those of the 'final' step, or both
+    # with the parameters 'best' on dev, those of the 'final' step, or both
     config.eval.selections = ('best',)
 
     config.checkpoint = ConfigDict()
-    # Newest checkpoints kept; one is written at each evaluation
-    config.checkpoint.keep_latest = 1
+    config.checkpoint.keep_latest = 1  # newest checkpoints kept; one is written at each evaluation
     config.checkpoint.keep_best = 1  # by the task's first metric on dev
 
     config.mesh = ConfigDict()
     config.mesh.data = -1  # devices that share a batch; -1 = all that remain
-    # Devices that share a batch and hold a part of every weight each
-    config.mesh.fsdp = 1
-    # Devices that share attention heads and the feed-forward network
-    config.mesh.tensor = 1
+    config.mesh.fsdp = 1  # devices that share a batch and hold a part of every weight each
+    config.mesh.tensor = 1  # devices that share attention heads and the feed-forward network
 
-    # Updates between progress lines and rows of metrics.jsonl
-    config.log_every = 20
-    # Metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    config.log_every = 20  # updates between progress lines and rows of metrics.jsonl
+    # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
     config.tensorboard = False
-    # 'wandb' or 'trackio': metrics also go there (extras of these names)
-    config.tracker = ''
+    config.tracker = ''  # 'wandb' or 'trackio': metrics also go there (extras of these names)
     config.project = 'gpt1_jax'  # project name at the tracker
     # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.profile = ''
-    # Results.jsonl to append to; default WORKDIR/results.jsonl
+    # results.jsonl to append to; default WORKDIR/results.jsonl
     config.results = config_dict.placeholder(str)
     return config
 

@@ -13,16 +13,14 @@ from ml_collections import ConfigDict
 # tokens/s (experiments/benchmarks/README.md): 335 seconds. Choose fewer for a slower GPU.
 STEPS = 5_700
 SETS = ('cola', 'stsb', 'sst2', 'qnli', 'mnli', 'qqp', 'snli', 'rte', 'mrpc', 'story_cloze')
-# Where three are fewer than 600 updates
+# where three are fewer than 600 updates
 EPOCHS = {'stsb': 4, 'mrpc': 6, 'rte': 8, 'story_cloze': 13}
-# That fine-tuning rows are padded to: sets of one kind share programs
-LENGTHS = (32, 64, 128, 256)
+LENGTHS = (32, 64, 128, 256)  # that fine-tuning rows are padded to: sets of one kind share programs
 
 
 def get_config():
     config = reproduce.get_config()
-    # Of the device, for everything but preparing and reporting
-    config.minutes = 8.8
+    config.minutes = 8.8  # of the device, for everything but preparing and reporting
     config.stages = 'pretrain', 'sets', 'zero_shot', 'probes'
     config.limits = ConfigDict({'pretrain': 7.0, 'sets': 2.0, 'zero_shot': 0.7, 'probes': 0.7})
     config.processes = 6  # one compiles, reads or saves while another computes
@@ -32,7 +30,7 @@ def get_config():
 
     p = config.pretrain  # the paper's, but for its length
     p.model.dtype = 'bfloat16'
-    # As steep as in ten_minutes_gpu.py; too steep, and nothing is learned
+    # as steep as in ten_minutes_gpu.py; too steep, and nothing is learned
     p.optimizer.warmup_steps = 500
     p.optimizer.schedule = 'linear'
     p.train.steps = STEPS
@@ -54,7 +52,7 @@ def get_config():
     f.model.unroll = 1  # compiles in a tenth of the time
     f.batch.fixed_lengths = LENGTHS
     f.batch.eval_size = 128
-    # Once, at the end: a checkpoint takes longer than an epoch of a small set
+    # once, at the end: a checkpoint takes longer than an epoch of a small set
     f.train.evaluate_every = 3
     f.log_every = 200
     config.tasks = ConfigDict(

@@ -12,8 +12,7 @@ the same to the bit.
 from gpt1_jax.configs import pretrain, reproduce
 from ml_collections import ConfigDict
 
-# Of 8 x 256 tokens: 106M tokens, 1.4 epochs of 620 novels
-STEPS = 52_000
+STEPS = 52_000  # of 8 x 256 tokens: 106M tokens, 1.4 epochs of 620 novels
 # Updates whose checkpoints are kept: evenly spaced on a log scale.
 SAVED = (400, 800, 1600, 3200, 4800, 6400, 9600, 12800, 19200, 25600, 38400, STEPS)
 LSTM = {
@@ -38,8 +37,7 @@ def get_config(part=None):
     config.lstm_differs = ConfigDict(LSTM)
 
     f = config.finetune
-    # The best of three on SST-2, with and without pretraining
-    f.optimizer.peak_rate = 5e-4
+    f.optimizer.peak_rate = 5e-4  # the best of three on SST-2, with and without pretraining
     f.batch.size = 16  # few rows: smaller batches make more updates of them
     f.batch.eval_size = 64
     f.batch.lengths = 4  # one program is compiled for each
@@ -59,7 +57,7 @@ def get_config(part=None):
         config.tasks[task] = ConfigDict(
             {'data': {'train_rows': rows}, 'train': {'epochs': epochs, 'evaluate_every': epochs}}
         )
-    # The first is the setting above
+    # the first is the setting above
     config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1e-3)}})
     config.grid_seeds = (0,)  # one run a setting
     config.curves.tasks = ('sst2',)  # a curve each
@@ -71,7 +69,7 @@ def get_config(part=None):
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'data': {'rows': 1000}})  # the same at every update
     config.zero_shot.race.data.rows = 400  # four long choices
-    # Of 67,000 pairs: a minute an update
+    # of 67,000 pairs: a minute an update
     config.zero_shot.blimp = ConfigDict({'data': {'rows': 6700}})
     return config
 
@@ -85,13 +83,11 @@ def model(part):
     p.model.n_inner = 1024
     p.model.n_ctx = 256
     p.model.unroll = 6  # faster on a CPU
-    # Twice as fast where the processor has bfloat16 instructions (AMX)
-    p.model.dtype = 'bfloat16'
+    p.model.dtype = 'bfloat16'  # twice as fast where the processor has bfloat16 instructions (AMX)
     # 1.4 epochs are too few to overfit
     p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.0
     p.tokenizer.vocab_size = 8192  # size of the vocabulary
-    # Small batches: at this size updates count for more than their precision
-    p.batch.size = 8
+    p.batch.size = 8  # small batches: at this size updates count for more than their precision
     p.optimizer.peak_rate = 7e-4
     p.optimizer.warmup_steps = 1000
     p.train.steps = STEPS

@@ -23,30 +23,29 @@ def get_config():
     config.model.n_embd = 768  # width of the states (4.1: 768)
     config.model.n_head = 12  # attention heads (4.1: 12)
     config.model.n_inner = 3072  # width of the feed-forward network (4.1: 3072)
-    # The LSTM's alone: its units and the width of its embedding (5: 2048)
+    # the LSTM's alone: its units and the width of its embedding (5: 2048)
     config.model.n_units = 2048
     config.model.n_ctx = 512  # tokens per window (4.1: 512)
     config.model.embd_dropout = 0.1  # on the embedding matrix (4.1: 0.1)
     config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1); not in the LSTM
-    # After the output projections of attention and MLP (4.1: 0.1); on an
+    # after the output projections of attention and MLP (4.1: 0.1); on an
     config.model.resid_dropout = 0.1
     # LSTM's output
-    # Of products and activations: 'float32' or 'bfloat16'; weights are float32
+    # of products and activations: 'float32' or 'bfloat16'; weights are float32
     config.model.dtype = 'float32'
-    # Of float32 products: 'highest' is float32 itself, others are faster and
+    # of float32 products: 'highest' is float32 itself, others are faster and
     config.model.precision = 'highest'
     # less exact: on an H200 'high' and 'default' are TF32, 7 times the peak; on TPUs 3 or 1
     # bfloat16 passes, not 6
-    # Recompute blocks in the backward pass: less memory, more work; not an LSTM
+    # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.remat = False
-    # Layers of the scan laid out in a row, the LSTM's time steps; 0: by device
+    # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
     config.model.unroll = 0
-    # Or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
-    config.model.kernels = 'auto'
+    config.model.kernels = 'auto'  # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
 
-    # Operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
+    # operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
     config.model.ops = ConfigDict()
-    config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, whole)
+    config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, dtype)
     config.model.ops.dense = config_dict.placeholder(str)  # (x, kernel, bias)
     config.model.ops.gelu = config_dict.placeholder(str)  # (x)
     config.model.ops.attention = config_dict.placeholder(str)  # (qkv, dropout)
@@ -55,21 +54,20 @@ def get_config():
     config.model.ops.cross_entropy = config_dict.placeholder(str)
 
     config.data = ConfigDict()
-    # Files, directories or globs: text, JSON lines, Parquet; comma-separated
+    # files, directories or globs: text, JSON lines, Parquet; comma-separated
     config.data.corpus = ''
-    # A corpus of its own, or the fraction of whole documents held out by hash
+    # a corpus of its own, or the fraction of whole documents held out by hash
     config.data.valid = '0.01'
     config.data.text_field = 'text'  # of JSON lines; the column of Parquet
-    # Rows that share this field or column are one document
+    # rows that share this field or column are one document
     config.data.join_by = config_dict.placeholder(str)
-    # Rows are joined to documents of at most so many
+    # rows are joined to documents of at most so many
     config.data.join_characters = config_dict.placeholder(int)
     config.data.join_with = config_dict.placeholder(str)  # between joined rows; default a space
-    # Directory of prepared shards; default WORKDIR/tokens
+    # directory of prepared shards; default WORKDIR/tokens
     config.data.tokens = config_dict.placeholder(str)
-    # Hash the shards at the start too; their sizes are always compared
-    config.data.verify = False
-    # Training tokens on the devices: 'yes', 'no', 'auto': GPUs, TPUs with room
+    config.data.verify = False  # hash the shards at the start too; their sizes are always compared
+    # training tokens on the devices: 'yes', 'no', 'auto': GPUs, TPUs with room
     config.data.resident = 'auto'
     config.data.processes = 0  # tokenizing processes; 0: one per core
 
@@ -77,24 +75,24 @@ def get_config():
     # 'train', 'published', or a run (as init_from) or directory that has one
     config.tokenizer.source = 'train'
     config.tokenizer.merges = 40000  # merges to learn, of source 'train' (4.1: 40,000)
-    # Total size of the vocabulary, instead of merges
+    # total size of the vocabulary, instead of merges
     config.tokenizer.vocab_size = config_dict.placeholder(int)
-    # To learn from at most, of documents chosen by hash
+    # to learn from at most, of documents chosen by hash
     config.tokenizer.characters = config_dict.placeholder(int)
     config.tokenizer.encoder = ''  # 'published': path of encoder_bpe_40000.json
     config.tokenizer.bpe = ''  # 'published': path of vocab_40000.bpe
 
     config.batch = ConfigDict()
     config.batch.size = 64  # windows per update (4.1: 64)
-    # Parts of a batch whose gradients are averaged; changes memory, not results
+    # parts of a batch whose gradients are averaged; changes memory, not results
     config.batch.microbatches = 1
-    # Parts of a sequence whose logits exist at a time: less memory, more work
+    # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.loss_chunks = 1
 
     config.optimizer = adam()  # what pretraining and fine-tuning share
     config.optimizer.peak_rate = 2.5e-4  # peak learning rate (4.1: 2.5e-4)
     config.optimizer.warmup_steps = 2000  # updates of linear warm-up from zero (4.1: 2000)
-    # After the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or
+    # after the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or
     config.optimizer.schedule = 'cosine'
     # FILE:NAME
     # 'stable_decay': constant, then linear to zero over the last updates
@@ -102,7 +100,7 @@ def get_config():
 
     config.train = ConfigDict()
     config.train.epochs = 100  # passes over the text (4.1: 100)
-    # Batches to leave out when their loss or gradient is not finite; then stop
+    # batches to leave out when their loss or gradient is not finite; then stop
     config.train.skip_nonfinite = 0
     config.train.steps = config_dict.placeholder(int)  # updates, instead of epochs
 
@@ -110,35 +108,29 @@ def get_config():
     config.eval.every = 2000  # updates between validations
     config.eval.windows = 1024  # validation windows used, evenly spaced; 0 = all
     config.eval.batch_size = 64  # windows at once, no more than training has
-    # Tokens to generate and print at each validation; in one process only
-    config.eval.sample = 0
+    config.eval.sample = 0  # tokens to generate and print at each validation; in one process only
 
     config.checkpoint = ConfigDict()
     config.checkpoint.every = 2000  # updates between checkpoints
     config.checkpoint.keep_latest = 2  # newest checkpoints kept
     config.checkpoint.keep_best = 1  # by validation loss
-    # Updates that are saved and kept for good (Figure 2, right)
-    config.checkpoint.keep_steps = ()
-    # Checkpoints kept for good at these numbers of words read (babylm.py)
+    config.checkpoint.keep_steps = ()  # updates that are saved and kept for good (Figure 2, right)
+    # checkpoints kept for good at these numbers of words read (babylm.py)
     config.checkpoint.keep_words = ()
 
     config.mesh = ConfigDict()
     config.mesh.data = -1  # devices that share a batch; -1 = all that remain
-    # Devices that share a batch and hold a part of every weight each
-    config.mesh.fsdp = 1
-    # Devices that share attention heads and the feed-forward network
-    config.mesh.tensor = 1
+    config.mesh.fsdp = 1  # devices that share a batch and hold a part of every weight each
+    config.mesh.tensor = 1  # devices that share attention heads and the feed-forward network
 
-    # Updates between progress lines and rows of metrics.jsonl
-    config.log_every = 50
-    # Metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    config.log_every = 50  # updates between progress lines and rows of metrics.jsonl
+    # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
     config.tensorboard = False
-    # 'wandb' or 'trackio': metrics also go there (extras of these names)
-    config.tracker = ''
+    config.tracker = ''  # 'wandb' or 'trackio': metrics also go there (extras of these names)
     config.project = 'gpt1_jax'  # project name at the tracker
     # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.profile = ''
-    # A run, novels or hf:USER/NAME: its weights, a fresh schedule
+    # a run, novels or hf:USER/NAME: its weights, a fresh schedule
     config.init_from = config_dict.placeholder(str)
     config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
     return config
@@ -147,15 +139,12 @@ def get_config():
 def adam():
     """Fields of the optimizer that pretraining and fine-tuning share."""
     config = ConfigDict()
-    # 'adam' as released; optax:NAME; or FILE:NAME (CONTRIBUTING.md)
-    config.kind = 'adam'
+    config.kind = 'adam'  # 'adam' as released; optax:NAME; or FILE:NAME (CONTRIBUTING.md)
     config.b1 = 0.9  # released code
     config.b2 = 0.999  # released code
     config.eps = 1e-8  # released code
-    # Decoupled, on weights, not on biases and gains (4.1: 0.01)
-    config.weight_decay = 0.01
-    # Global gradient norm, 0 = off; released code, unstated for pretraining
-    config.clip = 1.0
+    config.weight_decay = 0.01  # decoupled, on weights, not on biases and gains (4.1: 0.01)
+    config.clip = 1.0  # global gradient norm, 0 = off; released code, unstated for pretraining
     return config
 
 

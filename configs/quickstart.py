@@ -24,8 +24,7 @@ def get_config():
     p.model.n_inner = 512
     p.model.n_ctx = 96
     p.model.unroll = 3  # a fifth faster on a CPU
-    # Small batches: at this size updates count for more than their precision
-    p.batch.size = 16
+    p.batch.size = 16  # small batches: at this size updates count for more than their precision
     p.optimizer.peak_rate = 1e-3
     p.optimizer.warmup_steps = 100
     p.train.steps = SAVED[-1]

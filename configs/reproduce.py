@@ -57,16 +57,14 @@ def get_config():
         }
     )
 
-    # Training books at most, evenly spaced by name; default all
+    # training books at most, evenly spaced by name; default all
     config.books = config_dict.placeholder(int)
     config.valid_books = config_dict.placeholder(int)  # the same of the validation books
 
-    # Deadline, of device time without prepare and report; default none
+    # deadline, of device time without prepare and report; default none
     config.minutes = config_dict.placeholder(float)
-    # {stage: minutes}: when they are over, the next stage begins
-    config.limits = ConfigDict()
-    # Checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
-    config.saved = 12
+    config.limits = ConfigDict()  # {stage: minutes}: when they are over, the next stage begins
+    config.saved = 12  # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
     # config.pretrain.checkpoint.keep_steps names none
 
     config.pretrain = pretrain.get_config()  # the Transformer

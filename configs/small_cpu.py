@@ -24,8 +24,7 @@ ROWS = {
 
 def get_config():
     config = reproduce.get_config()
-    # Training books used, evenly spaced by name: about one epoch
-    config.books = 50
+    config.books = 50  # training books used, evenly spaced by name: about one epoch
     config.valid_books = 4  # of the validation books, where the corpus has some
 
     p = config.pretrain
@@ -36,8 +35,7 @@ def get_config():
     p.model.n_ctx = 128
     p.model.unroll = 4  # faster on a CPU
     p.tokenizer.vocab_size = 4096  # size of the vocabulary
-    # Small batches: at this size updates count for more than their precision
-    p.batch.size = 16
+    p.batch.size = 16  # small batches: at this size updates count for more than their precision
     p.optimizer.peak_rate = 1e-3
     p.optimizer.warmup_steps = 300
     p.train.steps = SAVED[-1]
@@ -77,7 +75,7 @@ def get_config():
     for task, rows in ROWS.items():
         config.tasks[task] = ConfigDict({'data': {'train_rows': rows}})  # see ROWS
     config.tasks.race.train = ConfigDict({'epochs': 2})  # 512 tokens a row
-    # The first is the setting above
+    # the first is the setting above
     config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1.5e-3)}})
     config.grid_seeds = (0,)  # one run a setting
     config.layers = (-1, *range(p.model.n_layer + 1))  # all there are

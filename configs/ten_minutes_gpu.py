@@ -11,9 +11,8 @@ python -m experiments.learning_curves --config=configs/ten_minutes_gpu.py \\
 from gpt1_jax.configs import overnight_cpu
 from ml_collections import ConfigDict
 
-# Of 64 x 512 tokens: 285M tokens, 3.8 epochs of 620 novels
-STEPS = 8_700
-# That fine-tuning rows are padded to: each set compiles these programs once
+STEPS = 8_700  # of 64 x 512 tokens: 285M tokens, 3.8 epochs of 620 novels
+# that fine-tuning rows are padded to: each set compiles these programs once
 LENGTHS = (32, 64, 128, 256)
 
 
@@ -36,7 +35,7 @@ def get_config(part=None):
     c.tasks = 'sst2', 'mnli', 'qnli'  # the other sets are given on the command line
     c.rows = (500, 2000, 10000)
     c.seeds = (0, 1, 2)
-    # From what the rule for an open rate gives at this width
+    # from what the rule for an open rate gives at this width
     c.trials = ((1.4e-4, 600), (2.8e-4, 600), (5.6e-4, 600))
     c.trial_rows = 4000  # training rows of a trial
     return config
@@ -51,7 +50,7 @@ def model(part):
     p.model.n_inner = 2048
     p.model.n_ctx = 512
     p.model.unroll = 0  # by device
-    # The paper's: four epochs could overfit
+    # the paper's: four epochs could overfit
     p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.1
     p.batch.size = 64
     p.optimizer.peak_rate = 5e-4

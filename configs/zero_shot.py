@@ -18,20 +18,18 @@ def get_config(task='cola'):
     config = ConfigDict()
     config.task = task  # cola, sst2, race, dpr, blimp, continuation, word_order
     config.data = ConfigDict()
-    # Directory of official or Parquet files; tfds:DIR; hf:USER/NAME
-    config.data.dir = ''
+    config.data.dir = ''  # directory of official or Parquet files; tfds:DIR; hf:USER/NAME
     config.data.split = SPLIT.get(task, 'dev')  # split that is scored
-    # Rows of the split, at most, always the same; default all. Of
+    # rows of the split, at most, always the same; default all. Of
     config.data.rows = config_dict.placeholder(int)
     # the training rows too, on which CoLA's threshold is chosen
-    # Leave rows out that cannot be read or scored, and say how many
-    config.data.skip_bad = False
-    # Blimp: JSON {set: [pairs]}, reported beside all pairs
+    config.data.skip_bad = False  # leave rows out that cannot be read or scored, and say how many
+    # blimp: JSON {set: [pairs]}, reported beside all pairs
     config.data.filter = config_dict.placeholder(str)
     config.init_from = config_dict.placeholder(str)  # a pretrained run, novels or hf:USER/NAME
     config.step = config_dict.placeholder(int)  # one checkpoint; default every saved one
     config.tokens_per_batch = 4096  # scored at once
-    # Results.jsonl to append to; default that of init_from
+    # results.jsonl to append to; default that of init_from
     config.results = config_dict.placeholder(str)
     return config
 

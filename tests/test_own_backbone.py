@@ -14,7 +14,7 @@ import reference
 from gpt1_jax import finetune, pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
-from gpt1_jax.models import build, ops
+from gpt1_jax.models import build, kv_cache, ops
 from gpt1_jax.models.dropout import NONE, Key
 from gpt1_jax.runs import fine_tuning, workdir
 from gpt1_jax.weights import export_hugging_face
@@ -54,10 +54,10 @@ def model_of(name):
 def test_states_of_an_idea_with_a_cache_are_those_without(name):
     model, params = model_of(name)
     expected = model.apply({'params': params}, TOKENS)[0]
-    cache = {'cache': model.empty_cache(2)}
+    cache = model.empty_cache(2)
     found = []
     for part in (TOKENS[:, :3], TOKENS[:, 3:4], TOKENS[:, 4:]):
-        (states, _), cache = model.apply({'params': params, **cache}, part, mutable='cache')
+        (states, _), cache = kv_cache.read(model, params, cache, part)
         found.append(states)
     np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-5)
 
@@ -168,8 +168,8 @@ class WithField(GPTConfig):
 
 class Model(GPT):
     {field}
-    def __call__(self, tokens, key=None, real=None):
-        x, embeddings = super().__call__(tokens, key, real)
+    def __call__(self, tokens, key=None):
+        x, embeddings = super().__call__(tokens, key)
         return {x}, embeddings
 """
 

@@ -5,22 +5,19 @@ gpt1 pretrain --config.model.kind=experiments/ideas/positions.py:NoPositions \\
     --config.model.ops.attention=experiments/ideas/positions.py:rotary ...
 """
 
-import dataclasses
-
 import flax.linen as nn
 import jax.numpy as jnp
 
-from gpt1_jax.models import ops
-from gpt1_jax.models.gpt import GPT, Embedding, GPTConfig
+from gpt1_jax.models import kv_cache, ops
+from gpt1_jax.models.gpt import GPT, Embedding
 
 
-@dataclasses.dataclass(frozen=True)
-class NoPositionsConfig(GPTConfig):
-    n_positions = 0  # rows of W_p
+class WithoutPositions(Embedding):
+    learned_positions: bool = False
 
 
 class NoPositions(GPT):
-    config: NoPositionsConfig
+    embedding: type[nn.Module] = WithoutPositions
 
 
 def angles(positions, E):
@@ -28,19 +25,22 @@ def angles(positions, E):
     return jnp.tensordot(positions, 10_000.0 ** (-jnp.arange(0, E, 2) / E), 0)
 
 
-class SinusoidalEmbedding(Embedding):
+class SinusoidalEmbedding(WithoutPositions):
     @nn.compact
-    def __call__(self, tokens, key, positions=None):
-        x, embeddings = super().__call__(tokens, key, positions)
-        at = angles(
-            jnp.arange(tokens.shape[1])[None] if positions is None else positions, x.shape[-1]
-        )
+    def __call__(self, tokens, key):
+        x, embeddings = super().__call__(tokens, key)
+        L = tokens.shape[1]
+        if self.has_variable('cache', 'length'):
+            positions = kv_cache.positions(self, L)
+        else:
+            positions = jnp.arange(L)[None]
+        at = angles(positions, x.shape[-1])
         # The scale of W_p's N(0, 0.02)
         waves = jnp.concatenate([jnp.sin(at), jnp.cos(at)], axis=-1) * 2**0.5 * 0.02
         return x + waves.astype(x.dtype), embeddings
 
 
-class Sinusoidal(NoPositions):
+class Sinusoidal(GPT):
     """Vaswani et al. (2017)."""
 
     embedding: type[nn.Module] = SinusoidalEmbedding

@@ -15,9 +15,9 @@ def norm(config: GPTConfig, name: str) -> nn.LayerNorm:
 
 class PreNormBlock(Block):
     @nn.compact
-    def __call__(self, x, stream, drop, positions=None):
+    def __call__(self, x, drop):
         c = self.config
-        a = Attention(c, name='attn')(norm(c, 'ln_1')(x), drop, positions)
+        a = Attention(c, name='attn')(norm(c, 'ln_1')(x), drop)
         x = x + drop.at(dropout.ATTENTION_OUT, c.resid_dropout)(a)
         m = MLP(c, name='mlp')(norm(c, 'ln_2')(x))
         return x + drop.at(dropout.MLP_OUT, c.resid_dropout)(m)
@@ -27,6 +27,6 @@ class PreNorm(GPT):
     block: type[nn.Module] = PreNormBlock
 
     @nn.compact
-    def __call__(self, tokens, key=None, real=None):
-        x, embeddings = super().__call__(tokens, key, real)
+    def __call__(self, tokens, key=None):
+        x, embeddings = super().__call__(tokens, key)
         return norm(self.config, 'ln_f')(x), embeddings

@@ -15,7 +15,7 @@ class MeanStates(GPT):
     for generation: with a KV cache the mean would begin anew at each token."""
 
     @nn.compact
-    def __call__(self, tokens, key=None, real=None):
-        x, embeddings = super().__call__(tokens, key, real)
+    def __call__(self, tokens, key=None):
+        x, embeddings = super().__call__(tokens, key)
         n = jnp.arange(1, x.shape[1] + 1)[None, :, None]
         return (jnp.cumsum(x.astype(jnp.float32), axis=1) / n).astype(x.dtype), embeddings

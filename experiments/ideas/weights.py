@@ -15,8 +15,8 @@ class FreeOutput(GPT):
     """The output layer is not the embedding matrix but a matrix of its own, without dropout."""
 
     @nn.compact
-    def __call__(self, tokens, key=None, real=None):
-        x, embeddings = super().__call__(tokens, key, real)
+    def __call__(self, tokens, key=None):
+        x, embeddings = super().__call__(tokens, key)
         rows = self.param('output', WEIGHTS, embeddings.tokens.shape)
         return x, embeddings._replace(tokens=rows.astype(x.dtype))
 

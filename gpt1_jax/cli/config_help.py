@@ -1,8 +1,7 @@
-"""The fields of a config for --help: name, type, default, and the comment beside the line that
-defines it."""
+"""The fields of a config for --help: name, type, default, and the comment beside or above the line
+that defines it."""
 
 import collections
-import itertools
 import linecache
 import re
 import sys
@@ -45,7 +44,7 @@ def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
 
 def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
     """The config of a path or a packaged name, and {'batch.size': 'windows per update', ...}: for
-    each field the comment beside the first line that sets it and has one, and "; here: " with that
+    each field the comment of the first line that sets it and has one, and "; here: " with that
     of the last such line."""
     set_item = ConfigDict.__setitem__
     groups = []
@@ -80,11 +79,12 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
 
 
 def _comment(file, line, name):
-    """The comment beside an assignment to this field alone, and on the lines of comment below it;
-    '' without any."""
-    first, *below = linecache.getlines(file)[line - 1 :] or ['']  # code without a file has none
-    beside = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?# (.*)', first)
-    if not beside:
-        return ''
-    more = (re.match(r'\s*# ?(.*)', text) for text in below)
-    return ' '.join([beside[1], *(match[1] for match in itertools.takewhile(bool, more))]).rstrip()
+    """The comment beside an assignment to this field, or on the lines above it; '' without any."""
+    lines = linecache.getlines(file)[:line] or ['']  # code without a file has none
+    assignment = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?(?:# (.*))?$', lines.pop())
+    if not assignment or assignment[1]:
+        return assignment[1].rstrip() if assignment else ''
+    above = []
+    while lines and (comment := re.match(r'\s*# ?(.*)', lines.pop())):
+        above.insert(0, comment[1].rstrip())
+    return ' '.join(above)

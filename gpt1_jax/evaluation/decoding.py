@@ -97,7 +97,7 @@ def tokens(
         full = np.array([bounded and len(ids) > n_ctx for ids in held])
         if full.any():  # restart these rows with the last half of their ids
             held = [ids[-half:] if row_full else ids for ids, row_full in zip(held, full)]
-            cache = cache | {'length': np.where(full, 0, cache['length'])}
+            cache = kv_cache.restarted(cache, full)
         unread = [ids if row_full else ids[-1:] for ids, row_full in zip(held, full)]
         logits, cache = _read(model, params, mesh, unread, logits, cache)
 
@@ -132,12 +132,10 @@ def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
         out_shardings=(rows, caches),
     )
     def forward(params, tokens, real, logits, cache):
-        (hidden, table), variables = model.apply(
-            {'params': params, 'cache': cache}, tokens, None, real, mutable='cache'
-        )
+        (hidden, table), cache = kv_cache.read(model, params, cache, tokens, real)
         last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
         found = jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32)
-        return jnp.where((real > 0)[:, None], found, logits), variables['cache']
+        return jnp.where((real > 0)[:, None], found, logits), cache
 
     return loop.on_mesh(forward, mesh, precision(model.config))
 

@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 
 from gpt1_jax.evaluation import padding
 from gpt1_jax.evaluation.padding import Group, Shape
+from gpt1_jax.models import kv_cache
 from gpt1_jax.models.build import precision
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
@@ -134,12 +135,10 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
         if P:
             # One pass over each prefix; then its cache is copied for each of the group's K
             # sequences.
-            cache = {'cache': model.empty_cache(G, P + S)}
-            _, cache = model.apply(
-                {'params': params, **cache}, prefixes, None, known, mutable='cache'
-            )
+            cache = model.empty_cache(G, P + S)
+            _, cache = kv_cache.read(model, params, cache, prefixes, known)
             cache = jax.tree.map(lambda x: jnp.repeat(x, K, axis=1), cache)
-            (hidden, table), _ = model.apply({'params': params, **cache}, rests, mutable='cache')
+            (hidden, table), _ = kv_cache.read(model, params, cache, rests)
         else:
             hidden, table = model.apply({'params': params}, rests)
         scored = first.reshape(G * K, 1, 1) + jnp.arange(T)[None, :, None]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from gpt1_jax import user_code
 from gpt1_jax.errors import UserError, did_you_mean, in_code, shown
-from gpt1_jax.models import dropout
+from gpt1_jax.models import dropout, kv_cache
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 
@@ -167,13 +167,8 @@ def _interface(model):
     zero = jnp.uint32(0)
     trained, embeddings = model.apply(variables, tokens, dropout.Key(zero, zero, zero))
     evaluated, _ = model.apply(variables, tokens)
-    (cached, _), _ = model.apply(
-        variables | {'cache': model.empty_cache(2)},
-        tokens,
-        None,
-        jnp.array([1, 2]),
-        mutable='cache',
-    )
+    cache = model.empty_cache(2)
+    (cached, _), _ = kv_cache.read(model, variables['params'], cache, tokens, jnp.array([1, 2]))
     return {
         'params': variables['params'],
         'states': [trained, evaluated, cached],

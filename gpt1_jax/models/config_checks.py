@@ -31,7 +31,7 @@ def check(config: Any) -> None:
             rule = {bool: rules.flag(), float: number}.get(type(default), rules.ANY)
         problems += rules.problem(f'model.{field.name}', getattr(config, field.name), rule)
     if not problems:
-        rows = config.vocab_size + config.n_special + config.n_positions
+        rows = config.vocab_size + config.n_special + config.n_ctx
         problems += rules.problem(
             'model.vocab_size + specials + positions', rows, rules.whole(1, dropout.LARGEST)
         )

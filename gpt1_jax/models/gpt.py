@@ -1,4 +1,5 @@
 """Sections 3.1 and 4.1: the decoder-only transformer, post-LayerNorm, with a tied output layer.
+
 Eq. 2:
 
     h_0 = U W_e + W_p               Embedding
@@ -20,6 +21,7 @@ import jax.numpy as jnp
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import config_checks, dropout, kv_cache, layers, ops
 from gpt1_jax.models.dropout import Dropout
+from gpt1_jax.models.execution import Execution
 from gpt1_jax.models.fast import table
 from gpt1_jax.parallel.sharding import constrain, gathered
 
@@ -28,7 +30,7 @@ WEIGHTS = nn.initializers.normal(0.02, jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
-class GPTConfig:
+class GPTConfig(Execution):
     """The model of Section 4.1; every default is the paper's."""
 
     vocab_size: int = 40478  # V, ordinary tokens: characters and 40,000 merges
@@ -42,16 +44,6 @@ class GPTConfig:
     embd_dropout: float = 0.1  # on the embedding matrix
     attn_dropout: float = 0.1  # on attention probabilities
     resid_dropout: float = 0.1  # after the output projections of attention and MLP
-    dtype: str = 'float32'  # of matrix products and activations; parameters are always float32
-    precision: str = 'highest'  # of products of float32 matrices, see build.precision
-    # Recompute each block in the backward pass: less memory, a third more arithmetic
-    remat: bool = False
-    # Layers unrolled in each iteration of the scan; 0: by device, see table.unroll
-    unroll: int = 0
-    kernels: str = 'auto'  # one of table.CHOICES
-    # Pairs ('gelu', 'FILE:NAME'): the user's code in place of operations of ops.py
-    ops: tuple = ()
-    n_positions = property(lambda self: self.n_ctx)  # rows of W_p, the learned positions
 
     def __post_init__(self):
         config_checks.check(self)
@@ -71,60 +63,49 @@ class Embeddings(NamedTuple):
 
 
 class Embedding(nn.Module):
-    """Eq. 2: h_0 = U W_e + W_p. A backbone without positions (n_positions = 0) has h_0 = U W_e."""
+    """Eq. 2: h_0 = U W_e + W_p, or h_0 = U W_e if `learned_positions` is False."""
 
     config: Any  # GPTConfig, LSTMConfig
+    learned_positions: bool = True
 
     @nn.compact
-    def __call__(
-        self, tokens: jax.Array, key: dropout.Key | None, positions: jax.Array | None = None
-    ) -> tuple[jax.Array, Embeddings]:
-        """tokens: int[B, L] -> (h_0 [B, L, D], Embeddings). positions: int[B, L], by default 0 to
-        L - 1 in each row."""
+    def __call__(self, tokens: jax.Array, key: dropout.Key | None) -> tuple[jax.Array, Embeddings]:
+        """tokens: int[B, L] -> (h_0 [B, L, D], Embeddings)."""
         c = self.config
-        if tokens.shape[1] > c.n_ctx:
-            raise UserError(
-                f'a sequence of {tokens.shape[1]} tokens is longer than the context, {c.n_ctx}'
-            )
-        # Dropout acts on one matrix of three parts: the mask of a part begins where the last one's
-        # ended.
+        L = tokens.shape[1]
+        if L > c.n_ctx:
+            raise UserError(f'a sequence of {L} tokens is longer than the context, {c.n_ctx}')
+        # Dropout acts on one matrix of three parts: the mask of a part begins where that of the
+        # part before ends.
         drop = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)
-        # Parts in float32
-        parts = []
+        sizes = {
+            'tokens': c.vocab_size,
+            'specials': c.n_special,
+            'positions': c.n_ctx if self.learned_positions else 0,
+        }
+        parts = []  # in float32
         first_row = 0
-        for name, n in (
-            ('tokens', c.vocab_size),
-            ('specials', c.n_special),
-            ('positions', c.n_positions),
-        ):
+        for name, n in sizes.items():
             rows = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
             parts.append(drop(rows, offsets=(first_row,)))
             first_row += n
-        dropped = Embeddings(*parts)
-        # Once a step
-        whole = Embeddings(*(gathered(rows.astype(c.dtype), 'embed/tokens') for rows in dropped))
+        tokens_dropped, specials_dropped, positions_dropped = parts
         look_up = table.ops(c).look_up
-        x = look_up(
-            dropped.tokens,
-            jnp.minimum(tokens, c.vocab_size - 1) if c.n_special else tokens,
-            whole.tokens,
-        )
-        if c.n_special:
+        if not c.n_special:
+            x = look_up(tokens_dropped, tokens, c.dtype)
+        else:
+            x = look_up(tokens_dropped, jnp.minimum(tokens, c.vocab_size - 1), c.dtype)
             special = jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1)
-            x = jnp.where(
-                (tokens >= c.vocab_size)[:, :, None],
-                look_up(dropped.specials, special, whole.specials),
-                x,
-            )
-        if c.n_positions:
-            rows = constrain(gathered(dropped.positions, 'embed/positions'), 'embeddings')
-            rows = (
-                rows[: tokens.shape[1]]
-                if positions is None
-                else jnp.take(rows, positions, axis=0, mode='clip')
-            )
+            is_special = (tokens >= c.vocab_size)[:, :, None]
+            x = jnp.where(is_special, look_up(specials_dropped, special, c.dtype), x)
+        if self.learned_positions:
+            rows = constrain(gathered(positions_dropped, 'embed/positions'), 'embeddings')
+            if self.has_variable('cache', 'length'):
+                rows = jnp.take(rows, kv_cache.positions(self, L), axis=0, mode='clip')
+            else:
+                rows = rows[:L]
             x = ops.add_bias(x, rows)
-        return x, whole
+        return x, Embeddings(*(gathered(rows.astype(c.dtype), 'embed/tokens') for rows in parts))
 
 
 class Dense(nn.Module):
@@ -147,21 +128,18 @@ class Dense(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head causal self-attention: [B, L, D] -> [B, L, D]. positions: of x, if a KV cache has
-    earlier tokens."""
+    """Multi-head causal self-attention: [B, L, D] -> [B, L, D]."""
 
     config: GPTConfig
 
     @nn.compact
-    def __call__(
-        self, x: jax.Array, drop: Dropout, positions: jax.Array | None = None
-    ) -> jax.Array:
+    def __call__(self, x: jax.Array, drop: Dropout) -> jax.Array:
         c = self.config
         qkv = Dense(c, (3, c.n_head, c.n_embd // c.n_head), name='qkv')(x)  # [B, L, 3, H, E]
-        if positions is None:
-            a = table.ops(c).attention(qkv, drop.at(dropout.ATTENTION, c.attn_dropout))
+        if self.has_variable('cache', 'keys'):
+            a = kv_cache.attention(self, qkv, drop.layer)
         else:
-            a = kv_cache.attention(self, qkv, drop.layer, positions)
+            a = table.ops(c).attention(qkv, drop.at(dropout.ATTENTION, c.attn_dropout))
         return Dense(c, (c.n_embd,), n_in=2, name='out')(a)
 
 
@@ -173,9 +151,8 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         c = self.config
-        return Dense(c, (c.n_embd,), name='proj')(
-            table.ops(c).gelu(Dense(c, (c.n_inner,), name='fc')(x))
-        )
+        h = table.ops(c).gelu(Dense(c, (c.n_inner,), name='fc')(x))
+        return Dense(c, (c.n_embd,), name='proj')(h)
 
 
 class AddAndNorm(nn.Module):
@@ -191,23 +168,19 @@ class AddAndNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """Eq. 2, transformer_block; as released, LayerNorm follows each residual sum. x and stream hold
-    the same values: x is read by attention, stream by the residual sum (layers.py)."""
+    """Eq. 2, transformer_block: [B, L, D] -> [B, L, D]. As released, LayerNorm follows each
+    residual sum."""
 
     config: GPTConfig
 
     @nn.compact
-    def __call__(
-        self, x: jax.Array, stream: jax.Array, drop: Dropout, positions: jax.Array | None = None
-    ) -> jax.Array:
+    def __call__(self, x: jax.Array, drop: Dropout) -> jax.Array:
         c = self.config
-        a = Attention(c, name='attn')(x, drop, positions)
-        x = AddAndNorm(c, name='ln_1')(stream, a, drop.at(dropout.ATTENTION_OUT, c.resid_dropout))
+        a = Attention(c, name='attn')(x, drop)
+        x = AddAndNorm(c, name='ln_1')(x, a, drop.at(dropout.ATTENTION_OUT, c.resid_dropout))
         m = MLP(c, name='mlp')(x)
-        return constrain(
-            AddAndNorm(c, name='ln_2')(x, m, drop.at(dropout.MLP_OUT, c.resid_dropout)),
-            'activations',
-        )
+        x = AddAndNorm(c, name='ln_2')(x, m, drop.at(dropout.MLP_OUT, c.resid_dropout))
+        return constrain(x, 'activations')
 
 
 class GPT(nn.Module):
@@ -220,22 +193,18 @@ class GPT(nn.Module):
 
     @nn.compact
     def __call__(
-        self, tokens: jax.Array, key: dropout.Key | None = None, real: jax.Array | None = None
+        self, tokens: jax.Array, key: dropout.Key | None = None
     ) -> tuple[jax.Array, Embeddings]:
         """(hidden [B, L, D], Embeddings for the tied output layer): logits are `hidden @
         embeddings.tokens.T`.
 
         tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: of dropout;
         None: evaluation.
-        real: int[B], how many of a row's L tokens are no padding, for a KV cache (kv_cache.py); by
-        default all.
         """
         c = self.config
-        positions = kv_cache.advance(self, tokens, real)
-        x, embeddings = self.embedding(c, name='embed')(tokens, key, positions)
-        return layers.repeat(
-            self.block(c, name='blocks'), c, constrain(x, 'activations'), key, positions
-        ), embeddings
+        x, embeddings = self.embedding(c, name='embed')(tokens, key)
+        x = constrain(x, 'activations')
+        return layers.repeat(self.block(c, name='blocks'), c, x, key), embeddings
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """As kv_cache.empty; capacity: by default n_ctx."""

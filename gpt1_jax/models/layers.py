@@ -11,17 +11,11 @@ from gpt1_jax.models.dropout import Dropout, Key
 from gpt1_jax.models.fast import table
 
 
-def repeat(
-    block: nn.Module, config: Any, x: jax.Array, key: Key | None, positions: jax.Array | None
-) -> jax.Array:
-    """x [B, L, D] after config.n_layer calls of block(x, x, dropout of the layer, positions)."""
-    # The residual stream is carried twice, so that the gradients of its two uses (attention,
-    # residual sum) stay apart until the backward pass of the LayerNorm before adds them. With
-    # remat, which stores every carry, only once.
-    copies = 1 if config.remat else 2
+def repeat(block: nn.Module, config: Any, x: jax.Array, key: Key | None) -> jax.Array:
+    """x [B, L, D] after config.n_layer calls of block(x, dropout of the layer)."""
 
-    def layer(block, xs, number):
-        return (block(xs[0], xs[-1], Dropout(key, number), positions),) * copies, None
+    def layer(block, x, number):
+        return block(x, Dropout(key, number)), None
 
     unroll = table.unroll(config, training=key is not None)
     if config.remat:
@@ -38,5 +32,5 @@ def repeat(
         length=config.n_layer,
         unroll=unroll,
     )
-    (x, *_), _ = layers(block, (x,) * copies, jnp.arange(config.n_layer, dtype=jnp.uint32))
+    x, _ = layers(block, x, jnp.arange(config.n_layer, dtype=jnp.uint32))
     return x

@@ -54,7 +54,6 @@ class LSTMConfig:
 
     n_embd = property(lambda self: self.n_units)  # D
     n_layer = property(lambda self: 1)  # N
-    n_positions = property(lambda self: 0)  # rows of W_p: none
 
     def __post_init__(self):
         config_checks.check(self)
@@ -67,10 +66,10 @@ class Layer(nn.Module):
     config: LSTMConfig
 
     @nn.compact
-    def __call__(self, x: jax.Array, key: dropout.Key | None, real: jax.Array | None) -> jax.Array:
+    def __call__(self, x: jax.Array, key: dropout.Key | None) -> jax.Array:
         """[B, L, D] -> [B, L, U]. With the variables 'cache', the state h and c [1, B, U] of each
-        row, it continues from that state, and the cache then has the state after the first real[b]
-        tokens, by default all."""
+        row, it continues from that state, and the cache then has the state after the first
+        real[0, b] tokens."""
         c = self.config
         kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(
             c.dtype
@@ -90,7 +89,7 @@ class Layer(nn.Module):
         recurrent = constrain(recurrent, 'recurrent')
         if self.has_variable('cache', 'h'):
             state: list[nn.Variable] = [self.variable('cache', name) for name in ('h', 'c')]
-            real = jnp.full(x.shape[:1], x.shape[1]) if real is None else real
+            real: jax.Array = self.get_variable('cache', 'real')[0]
             h, after = continued(projected, recurrent, [one.value[0] for one in state], real)
             for one, value in zip(state, after):
                 one.value = value[None]
@@ -207,13 +206,13 @@ class LSTM(nn.Module):
 
     @nn.compact
     def __call__(
-        self, tokens: jax.Array, key: dropout.Key | None = None, real: jax.Array | None = None
+        self, tokens: jax.Array, key: dropout.Key | None = None
     ) -> tuple[jax.Array, Embeddings]:
         """As GPT's, but a cache may be continued for any number of tokens; the Embeddings'
         positions are [0, D]."""
         c = self.config
-        x, embeddings = Embedding(c, name='embed')(tokens, key)
-        h = Layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key, real)
+        x, embeddings = Embedding(c, learned_positions=False, name='embed')(tokens, key)
+        h = Layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key)
         return constrain(h, 'activations'), embeddings
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
@@ -223,5 +222,6 @@ class LSTM(nn.Module):
             'blocks': {
                 'h': jnp.zeros((1, B, c.n_units), c.dtype),
                 'c': jnp.zeros((1, B, c.n_units)),
+                'real': jnp.zeros((1, B), jnp.int32),  # set by kv_cache.read
             }
         }

@@ -26,8 +26,7 @@ class Ops(NamedTuple):
     letters as in gpt.py.
     """
 
-    # (table [R, D], ids [B, L], whole: the table in the activations' dtype) -> [B, L, D]
-    look_up: Callable
+    look_up: Callable  # (table [R, D], ids [B, L], dtype of the activations) -> [B, L, D]
     dense: Callable  # (x [B, L, *I], kernel [*I, *O], bias [*O]) -> [B, L, *O]
     gelu: Callable  # (x) -> x
     attention: Callable  # (qkv [B, L, 3, H, E], dropout) -> [B, L, H, E]
@@ -36,11 +35,10 @@ class Ops(NamedTuple):
     cross_entropy: Callable
 
 
-def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
-    """table[ids] in the dtype of `whole`, the rounded table that is also the output layer. NaN for
-    an id out of range. Both are passed since the gradient is the table's, summed in float32 and
-    sharded as the table, while on a mesh fast/xla.py reads `whole`, which every device has."""
-    return jnp.take(table, ids, axis=0).astype(whole.dtype)
+def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> jax.Array:
+    """table[ids], rounded. NaN for an id out of range. The gradient's sum over the positions of an
+    id is float32, as the table is."""
+    return jnp.take(table, ids, axis=0).astype(dtype)
 
 
 def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:

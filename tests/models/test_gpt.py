@@ -74,10 +74,13 @@ def test_parameters_are_the_146_released_tensors_stacked_over_layers(n_special):
 
 def test_positions_that_follow_a_kv_cache_are_added_as_without_one():
     embedding = Embedding(dataclasses.replace(SMALL.config, dtype='bfloat16'))
-    params = {'params': weights(SMALL)['embed']}
-    positions = jnp.broadcast_to(jnp.arange(TOKENS.shape[1]), TOKENS.shape)
-    cached, plain = (embedding.apply(params, TOKENS, None, given)[0] for given in (positions, None))
-    np.testing.assert_array_equal(np.asarray(cached, np.float32), np.asarray(plain, np.float32))
+    params = weights(SMALL)['embed']
+    cache = {'length': jnp.zeros((1, len(TOKENS)), jnp.int32)}
+    (cached, _), _ = embedding.apply(
+        {'params': params, 'cache': cache}, TOKENS, None, mutable='cache'
+    )
+    plain, _ = embedding.apply({'params': params}, TOKENS, None)
+    np.testing.assert_array_equal(*(np.asarray(x, np.float32) for x in (cached, plain)))
 
 
 @pytest.mark.parametrize(

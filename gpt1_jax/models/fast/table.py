@@ -54,7 +54,7 @@ def _result(operation, function):
     def call():
         x = jnp.zeros((2, 3, 4))
         arguments = {
-            'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
+            'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x.dtype),
             'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)),
             'gelu': (x,),
             'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
@@ -131,14 +131,13 @@ class Kernel(NamedTuple):
 
     operation: str  # 'attention', 'add_and_norm' or 'cross_entropy'
     name: str  # what `choose` returns
-    # MODULE.NAME in this folder; imported only where it is used, as no device needs
+    # MODULE.NAME in this folder; imported only if it is used, as no device needs the Pallas of
+    # another
     function: str
-    # the Pallas of another
     choices: tuple[str, ...]  # values of config.model.kernels that use it
     training: tuple[bool, ...]  # whether it serves training, evaluation, or both
-    # Which head sizes (attention), widths (add_and_norm) or numbers of rows
+    # Which head sizes (attention), widths (add_and_norm) or numbers of rows (cross_entropy) it takes
     takes: Callable[[int], bool]
-    # (cross_entropy) it takes
     sizes: str  # the same in words, for the error
     platform: str  # where 'auto' uses it
     longest: int = dropout.LARGEST  # the longest sequence that it takes
@@ -246,11 +245,10 @@ def choose(
     """The name of an implementation, one of KERNELS or OTHERS.
 
     choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device`
-    returns them. dtype: of
-    the activations. size: of a head for attention, the width for add_and_norm, the rows of the
-    output layer for
-    cross_entropy. training: whether there may be dropout and gradients. UserError where `choice`
-    asks for kernels that do not exist for this platform, size or length.
+    returns them. dtype: of the activations. size: of a head for attention, the width for
+    add_and_norm, the rows of the output layer for cross_entropy. training: whether there may be
+    dropout and gradients. UserError if `choice` asks for kernels that do not exist for this
+    platform, size or length.
     """
     if operation == 'add_and_norm':
         otherwise = 'xla'
