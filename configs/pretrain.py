@@ -45,7 +45,7 @@ def get_config():
 
     # operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
     config.model.ops = ConfigDict()
-    config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, dtype)
+    config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, whole)
     config.model.ops.dense = config_dict.placeholder(str)  # (x, kernel, bias)
     config.model.ops.gelu = config_dict.placeholder(str)  # (x)
     config.model.ops.attention = config_dict.placeholder(str)  # (qkv, dropout)

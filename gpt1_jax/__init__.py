@@ -33,12 +33,20 @@ _configs_of_the_clone()
 
 
 # Name: module, imported at the first use
-_PUBLIC = {'load': 'api', 'Trained': 'api', 'UserError': 'errors'}
+_PUBLIC = {
+    'pretrain': 'api',
+    'finetune': 'api',
+    'load': 'api',
+    'Trained': 'api',
+    'UserError': 'errors',
+}
 __all__ = [*_PUBLIC]  # which help(gpt1_jax) prints
 
 if TYPE_CHECKING:
     from gpt1_jax.api import Trained as Trained
+    from gpt1_jax.api import finetune as finetune
     from gpt1_jax.api import load as load
+    from gpt1_jax.api import pretrain as pretrain
     from gpt1_jax.errors import UserError as UserError
 else:
 

@@ -17,8 +17,8 @@ from gpt1_jax.errors import did_you_mean
 
 PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'prepare': 'prepare',
-    'pretrain': 'pretrain',
-    'finetune': 'finetune',
+    'pretrain': 'pretraining',
+    'finetune': 'finetuning',
     'predict': 'predict',
     'zero_shot': 'zero_shot',
     'perplexity': 'perplexity',

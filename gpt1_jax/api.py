@@ -1,4 +1,5 @@
-"""The Python interface: loads a run, to score, generate, embed and classify text with it.
+"""The Python interface: pretrains, fine-tunes, and loads a run to score, generate, embed and
+classify text with it.
 
 >>> import gpt1_jax
 >>> gpt1 = gpt1_jax.load('runs/gpt1')
@@ -13,23 +14,25 @@ names the file whose functions take the same model, params and tokenizer and hav
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from ml_collections import ConfigDict
 
-from gpt1_jax import rules, user_code
+from gpt1_jax import finetuning, pretraining, rules, user_code
+from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.data import inputs
 from gpt1_jax.data.detokenize import continued, readable
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, os_errors_in_one_line, shown
+from gpt1_jax.errors import UserError, did_you_mean, os_errors_in_one_line, shown
 from gpt1_jax.evaluation import fine_tuned, log_probs, states, text_generation
 from gpt1_jax.evaluation import load as run_loading
 from gpt1_jax.evaluation.decoding import Sampling
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import workdir
+from gpt1_jax.runs import workdir as run_directory
 from gpt1_jax.weights import from_hub
 
 
@@ -240,6 +243,89 @@ class Trained:
 
 
 @os_errors_in_one_line()
+def pretrain(
+    corpus: str,
+    workdir: str | os.PathLike,
+    init_from: str | None = None,
+    minutes: float | None = None,
+    config: str | ConfigDict = 'pretrain',
+    fields: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Pretrain on a corpus, as `gpt1 pretrain`; returns what `load` does. Call it again to resume.
+
+    corpus: files, directories or globs of text, JSON lines or Parquet, or 'novels'. workdir: the
+    directory of the run. init_from: begin with the weights, sizes and vocabulary of this run.
+    minutes: train for about so long, instead of epochs. config: a packaged name (`gpt1 pretrain
+    --help`), a file or a ConfigDict. fields: of the config, as {'batch.size': 8}. UserError as the
+    program's error lines.
+
+        gpt1 = gpt1_jax.pretrain('books', 'runs/books', init_from='novels', minutes=60)
+    """
+    if isinstance(config, str):
+        config = config_file.load(config)
+    config = _changed(config, {'data.corpus': corpus} | dict(fields or {}))
+    if init_from is not None:
+        config = pretraining.begin_from(config, init_from)
+    if minutes is not None:
+        config.train.steps = pretraining.steps_in(config, os.fspath(workdir), minutes)
+    pretraining.run(config, os.fspath(workdir))
+    return load(workdir)
+
+
+@os_errors_in_one_line()
+def finetune(
+    data: str,
+    workdir: str | os.PathLike,
+    text: str | Sequence[str] = (),
+    label: str | None = None,
+    choices: Sequence[str] = (),
+    score: Sequence[float] = (),
+    task: str | None = None,
+    init_from: str | None = 'novels',
+    fields: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Fine-tune on labelled rows, as `gpt1 finetune`; returns what `load` does. Call it again to
+    resume.
+
+    data: a .csv, .tsv, .jsonl or .json file or a directory of them, with the columns text (two for
+    a pair), label, and choices or score as the flags of `gpt1 finetune --help`; or the directory of
+    one of the paper's data sets, with its name as `task`. workdir: the directory of the run.
+    init_from: the pretrained run. fields: of the config, as {'train.epochs': 5}. UserError as the
+    program's error lines.
+
+        stars = gpt1_jax.finetune('reviews.csv', 'runs/stars', text='review', label='stars')
+    """
+    if task is None:
+        columns = [text] if isinstance(text, str) else list(text)
+        if not columns or not label:
+            raise UserError('give text and label, the columns of your rows, or task')
+        config = config_file.load('custom')
+        ends = [f'{end:g}' for end in score]
+        config = own_data.fill(config, data, columns, label, choices, ends, init_from)
+    else:
+        config = config_file.load(f'finetune:{task}')
+        config.data.dir = data
+        config.init_from = init_from
+    finetuning.run(_changed(config, dict(fields or {})), os.fspath(workdir))
+    return load(workdir)
+
+
+def _changed(config, fields):
+    """A copy of a config with these fields. UserError for an unknown one or a value of another
+    type."""
+    config = config.copy_and_resolve_references()
+    known = rules.flatten(config)
+    for name, value in fields.items():
+        if name not in known:
+            raise UserError(f'config has no field {name}{did_you_mean(name, known)}')
+        try:
+            config.update_from_flattened_dict({name: value})
+        except TypeError as error:
+            raise UserError(f'config.{name} = {shown(value)}: {error}') from None
+    return config
+
+
+@os_errors_in_one_line()
 def load(path: str | os.PathLike, step: int | None = None, trust_code: bool = False) -> Trained:
     """A run at a saved step.
 
@@ -260,8 +346,8 @@ def load(path: str | os.PathLike, step: int | None = None, trust_code: bool = Fa
         raise UserError(f'path is {shown(path)}, must be a text or a path')
     directory = from_hub.local_run(path)
     if trust_code:
-        user_code.trust(workdir.read_config(directory))
-    run = workdir.load(directory)
+        user_code.trust(run_directory.read_config(directory))
+    run = run_directory.load(directory)
     kind = run.config['kind']
     step = run.step(step)
     tokenizer = run.tokenizer()

@@ -19,7 +19,7 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, pretrain, storage
+from gpt1_jax import cli, pretraining, storage
 from gpt1_jax.data.tokens import MANIFEST
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
@@ -48,10 +48,10 @@ def run(
     first, last = _steps(this, from_step, to_step)
     _check_config(this, first, last)
     try:
-        setting = pretrain.resolve(_config_of(this, tokens), this.path)
+        setting = pretraining.resolve(_config_of(this, tokens), this.path)
     except UserError as error:
         raise UserError(f'{this.path / "config.json"}: {error}') from None
-    job = pretrain.build(setting)
+    job = pretraining.build(setting)
     for name in ('tokens', 'tokenizer'):
         recorded, here = (config['fingerprint'][name] for config in (this.config, job.config))
         if recorded != here:

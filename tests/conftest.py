@@ -42,7 +42,7 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 @pytest.fixture(scope='session')
 def pretrained(tmp_path_factory):
     """The path of a run of four steps, of which 2 and 4 are saved, to be fine-tuned and scored."""
-    from gpt1_jax import pretrain
+    from gpt1_jax import pretraining
     from tiny import corpus, pretrain_config
 
     base = tmp_path_factory.mktemp('pretrained')
@@ -55,7 +55,7 @@ def pretrained(tmp_path_factory):
         checkpoint__every=2,
         checkpoint__keep_steps=(2,),
     )
-    return pretrain.run(config, base / 'run').path
+    return pretraining.run(config, base / 'run').path
 
 
 @pytest.fixture

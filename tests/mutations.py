@@ -78,8 +78,8 @@ MUTATIONS = [
         (
             'positions in the KV cache are off by one',
             'models/kv_cache.py',
-            'positions = length.value[0, :, None]',
-            'positions = length.value[0, :, None] + 1',
+            "return module.get_variable('cache', 'length')[0, :, None] + jnp.arange(L)[None]",
+            "return module.get_variable('cache', 'length')[0, :, None] + jnp.arange(L)[None] + 1",
             'evaluation/test_log_probs.py::test_sharing_a_forward_pass_over_a_common_prefix_changes_no_value',
         ),
         (
@@ -198,8 +198,8 @@ MUTATIONS = [
         (
             'verify trusts the optimizer of the run that it reads',
             'verify.py',
-            'setting = pretrain.resolve(',
-            'pretrain.user_code.trust(this.config)\n        setting = pretrain.resolve(',
+            'setting = pretraining.resolve(',
+            'pretraining.user_code.trust(this.config)\n        setting = pretraining.resolve(',
             'test_trust_code.py::test_verify_does_not_run_the_optimizer_of_a_stranger',
         ),
         (
@@ -334,10 +334,10 @@ MUTATIONS = [
         ),
         (
             'the state of the highest validation loss is the best',
-            'pretrain.py',
+            'pretraining.py',
             'return -loss',
             'return loss',
-            'test_pretrain.py::test_the_checkpoint_of_the_lowest_validation_loss_is_the_best',
+            'test_pretraining.py::test_the_checkpoint_of_the_lowest_validation_loss_is_the_best',
         ),
         (
             'a window on the devices ends with its own first token',
@@ -674,7 +674,7 @@ MUTATIONS = [
             'runs/results.py',
             "row['step'] <= step]",
             "row['step'] < step]",
-            'test_pretrain.py::test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit',
+            'test_pretraining.py::test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit',
         ),
         (
             'a held lock is no obstacle',
@@ -766,7 +766,7 @@ MUTATIONS = [
             'runs/workdir.py',
             "    'batch.size',",
             '',
-            'test_pretrain.py::'
+            'test_pretraining.py::'
             'test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change',
         ),
         # parallel

@@ -13,7 +13,7 @@ from test_predict import fitted, states
 import gpt1_jax
 import reference
 import saved
-from gpt1_jax import api
+from gpt1_jax import api, pretraining
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import text_generation
@@ -74,6 +74,11 @@ def base(tmp_path_factory):
         base / 'runs' / 'gpt1', config, tokenizer, by_heart(tokenizer), steps=60, first=30, by=30
     )
     fitted(base, 'cola', steps=2)[0].rename(base / 'runs' / 'tuned')
+    (base / 'books').mkdir()
+    (base / 'books' / '1.txt').write_text(f'{SENTENCE}\n' * 50)
+    (base / 'valid.txt').write_text(f'{SENTENCE}\n' * 10)
+    rows = [f'The cat sat on a mat {n}.,yes\nDogs ran {n}.,no\n' for n in range(20)]
+    (base / 'cats.csv').write_text('sentence,is_cat\n' + ''.join(rows))
     return base
 
 
@@ -207,3 +212,56 @@ def test_the_names_of_the_package_are_found():
     assert gpt1_jax.UserError is UserError and gpt1_jax.Trained is api.Trained
     with pytest.raises(AttributeError, match="module 'gpt1_jax' has no attribute 'lood'"):
         gpt1_jax.lood
+
+
+def test_pretraining_from_python_begins_with_a_run_and_takes_its_sizes_and_vocabulary(
+    base, monkeypatch
+):
+    monkeypatch.chdir(base)
+    fields = {'train.steps': 2, 'batch.size': 8, 'data.valid': 'valid.txt', 'eval.batch_size': 8}
+
+    def train():
+        return gpt1_jax.pretrain('books', 'runs/more', init_from='runs/gpt1', fields=fields)
+
+    more = train()
+    first = gpt1_jax.load('runs/gpt1')
+    assert (more.kind, more.step, more.path) == ('pretrain', 2, 'runs/more')
+    assert {name: more.config['model'][name] for name in SIZES} == SIZES
+    assert more.tokenizer.fingerprint == first.tokenizer.fingerprint
+    assert more.config['train']['epochs'] == pretraining.EPOCHS_AFTER
+    again = train()  # the run is finished
+    assert again.config == more.config
+    with pytest.raises(UserError, match='^config has no field batch.sise, did you mean'):
+        gpt1_jax.pretrain('books', 'runs/other', fields={'batch.sise': 8})
+    with pytest.raises(UserError, match='model.n_layer is 5, that of runs/gpt1 is 2'):
+        gpt1_jax.pretrain('books', 'runs/other', init_from='runs/gpt1', fields={'model.n_layer': 5})
+
+
+def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monkeypatch):
+    monkeypatch.chdir(base)
+    monkeypatch.setattr(pretraining.profiling, 'time_steps', lambda *_, steps: 3.0)
+    fields = {'batch.size': 8, 'data.valid': 'valid.txt', 'eval.batch_size': 8}
+    arguments = {'init_from': 'runs/gpt1', 'minutes': 0.1, 'fields': fields}
+    assert gpt1_jax.pretrain('books', 'runs/short', **arguments).step == 2
+    monkeypatch.setattr(pretraining.profiling, 'time_steps', None)
+    assert gpt1_jax.pretrain('books', 'runs/short', **arguments).step == 2
+
+
+def test_fine_tuning_from_python_on_a_table_and_on_a_set_of_the_paper(base, monkeypatch):
+    monkeypatch.chdir(base)
+    fields = {'train.epochs': 1}
+    cats = gpt1_jax.finetune(
+        'cats.csv',
+        'runs/cats',
+        text='sentence',
+        label='is_cat',
+        init_from='runs/gpt1',
+        fields=fields,
+    )
+    assert (cats.kind, cats.step) == ('finetune', 1)
+    assert {answer['label'] for answer in cats.classify(['A cat sat.'])} <= {'yes', 'no'}
+    assert cats.config['custom']['dev_fraction'] == 0.1
+    with pytest.raises(UserError, match='^give text and label, the columns of your rows, or task$'):
+        gpt1_jax.finetune('cats.csv', 'runs/other', label='is_cat')
+    with pytest.raises(UserError, match='^no-such-directory'):
+        gpt1_jax.finetune('no-such-directory', 'runs/other', task='cola', init_from='runs/gpt1')

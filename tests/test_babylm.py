@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.data import tokens
 from gpt1_jax.weights import hugging_face
 from tiny import corpus, load_config, override, pretrain_config
@@ -29,7 +29,7 @@ def test_checkpoints_are_kept_when_so_many_words_are_read(tmp_path):
         checkpoint__keep_words=(500, 2000, 3000, 10**6),
         checkpoint__every=1000,
     )
-    run = pretrain.run(override(config, {'train__steps': None}), tmp_path / 'run')
+    run = pretraining.run(override(config, {'train__steps': None}), tmp_path / 'run')
     train = tokens.read_manifest(tmp_path / 'run' / 'tokens')['splits']['train']
     saved = json.loads((run.path / 'config.json').read_text())['checkpoint']
     per_step = 8 * 16 * train['words'] / train['tokens']
@@ -51,10 +51,10 @@ def test_checkpoints_are_kept_when_so_many_words_are_read(tmp_path):
         f'* words read: {step * per_step:,.0f}, of the {train["words"]:,} of the corpus\n' in card
     )
     # A finished run
-    again = pretrain.run(override(config, {'checkpoint__keep_words': (500,)}), tmp_path / 'run')
+    again = pretraining.run(override(config, {'checkpoint__keep_words': (500,)}), tmp_path / 'run')
     # Those that it has stay
     assert sorted(again.config['checkpoint']['words_at'].values()) == [500, 2000, 3000]
     # Made, but not saved
-    late = pretrain.run(override(config, {'checkpoint__keep_words': (1000,)}), tmp_path / 'run')
+    late = pretraining.run(override(config, {'checkpoint__keep_words': (1000,)}), tmp_path / 'run')
     assert sorted(late.config['checkpoint']['words_at'].values()) == [500, 2000, 3000]
     assert late.config['checkpoint']['keep_steps'] == again.config['checkpoint']['keep_steps']

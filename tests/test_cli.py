@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from gpt1_jax import cli, pretrain
+from gpt1_jax import cli, pretraining
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
 from tiny import cola, command, corpus, load_config, override, pretrain_config, python
@@ -113,7 +113,7 @@ def test_all_fields_with_a_wrong_value_are_named_at_once(tmp_path, fields):
     with config.ignore_type():
         override(config, fields)
     with pytest.raises(UserError) as caught:
-        pretrain.run(config, tmp_path)
+        pretraining.run(config, tmp_path)
     for field in fields:
         assert re.search(rf'config\.{field.replace("__", ".")} is .*, must be ', str(caught.value))
 
@@ -132,7 +132,7 @@ def test_all_fields_with_a_wrong_value_are_named_at_once(tmp_path, fields):
 def test_what_does_not_fit_the_devices_or_the_text_is_refused(tmp_path, overrides, message):
     text = corpus(tmp_path / 'text', documents=8, sentences=2)
     with pytest.raises(UserError, match=message):
-        pretrain.run(pretrain_config(text, **overrides), tmp_path / 'run')
+        pretraining.run(pretrain_config(text, **overrides), tmp_path / 'run')
 
 
 @pytest.mark.parametrize('platform', ['cuda', 'nonsense'])

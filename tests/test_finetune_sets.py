@@ -11,7 +11,7 @@ import pytest
 
 import official
 import sets
-from gpt1_jax import finetune
+from gpt1_jax import finetuning
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import results, workdir
@@ -78,13 +78,13 @@ def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pr
         custom__files__dev='dev/data.csv',
     )
     with power_cut(2):
-        finetune.run(config, tmp_path / 'run')
+        finetuning.run(config, tmp_path / 'run')
     rows = (tmp_path / 'train' / 'data.csv').read_text()
     (tmp_path / 'train' / 'data.csv').write_text(rows.replace('mat', 'hat'))
     with pytest.raises(
         UserError, match='run holds another run .fingerprint.files.train/data.csv: '
     ):
-        finetune.run(config, tmp_path / 'run')
+        finetuning.run(config, tmp_path / 'run')
 
 
 def reviews(path, n=24):
@@ -112,7 +112,7 @@ def reviewed(pretrained, tmp_path_factory):
         custom__files__dev=None,
         custom__dev_fraction=0.3,
     )
-    finetune.run(config, directory / 'run')
+    finetuning.run(config, directory / 'run')
     return config, directory
 
 
@@ -133,7 +133,7 @@ def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(
         config.copy_and_resolve_references(), {f'custom__{name}': change[name] for name in change}
     )
     with pytest.raises(UserError, match='run holds another run .custom.'):
-        finetune.run(changed, tmp_path / 'run', allow_change=True)
+        finetuning.run(changed, tmp_path / 'run', allow_change=True)
 
 
 def test_a_finished_run_is_scored_by_another_metric(reviewed, tmp_path):
@@ -141,7 +141,7 @@ def test_a_finished_run_is_scored_by_another_metric(reviewed, tmp_path):
     shutil.copytree(directory / 'run', tmp_path / 'run')
     changed = override(config.copy_and_resolve_references(), {'custom__metrics': ('f1',)})
     assert [
-        row['metric'] for row in finetune.run(changed, tmp_path / 'run', allow_change=True)
+        row['metric'] for row in finetuning.run(changed, tmp_path / 'run', allow_change=True)
     ] == ['f1']
 
 
@@ -246,7 +246,7 @@ def test_each_kind_of_set_trains_and_is_scored(pretrained, tmp_path, name, make,
     config = finetune_config(
         name, tmp_path, init_from=str(pretrained), batch__lengths=1, train__epochs=1
     )
-    rows = finetune.run(config, tmp_path / 'run')
+    rows = finetuning.run(config, tmp_path / 'run')
     assert [row['metric'] for row in rows] == metrics and all(
         -1 <= row['value'] <= 1 for row in rows
     )

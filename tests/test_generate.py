@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import decoding, text_generation
@@ -168,7 +168,7 @@ def test_samples_in_training_change_nothing_of_it(tmp_path, capsys):
     rows = []
     said = []
     for n in (0, 5):
-        run = pretrain.run(
+        run = pretraining.run(
             pretrain_config(text, train__steps=20, eval__sample=n), tmp_path / str(n)
         )
         points = points_of(results.read(run.metrics))

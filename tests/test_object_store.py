@@ -16,7 +16,7 @@ import gpt1_jax
 import saved
 import unreliable
 from event_files import points, points_of
-from gpt1_jax import finetune, prepare, pretrain, storage, zero_shot
+from gpt1_jax import finetuning, prepare, pretraining, storage, zero_shot
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
@@ -39,7 +39,7 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture(scope='module')
 def local(tmp_path_factory):
     base = tmp_path_factory.mktemp('local')
-    return pretrain.run(
+    return pretraining.run(
         pretrain_config(corpus(base / 'text'), data__tokens=str(base / 'tokens'), **SIZE),
         base / 'run',
     )
@@ -85,9 +85,9 @@ def test_a_run_stopped_twice_in_an_unreliable_store_is_the_local_run(
     for last in (15, 25):
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
             patched.setattr(console, 'print_line', stops_at(last))
-            pretrain.run(config, place / 'run')
+            pretraining.run(config, place / 'run')
         shutil.rmtree(cache)
-    run = pretrain.run(config, place / 'run')
+    run = pretraining.run(config, place / 'run')
     assert min(proxy.faults.values()) >= 2, proxy.faults
     proxy.choose = unreliable.reliable
     assert arrays(run, 30) == arrays(local, 30) and rows(run) == rows(local)
@@ -118,7 +118,7 @@ def test_fine_tuning_and_zero_shot_read_and_write_there(local, place, tmp_path):
         (local.path, tmp_path / 'tuned'),
         (place / 'pretrained', place / 'tuned'),
     ):
-        figures = finetune.run(finetune_config('cola', data, init_from=str(origin)), tuned)
+        figures = finetuning.run(finetune_config('cola', data, init_from=str(origin)), tuned)
         assert [row['value'] for row in results.read(tuned / 'results.jsonl')] == [
             row['value'] for row in figures
         ]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import reference
-from gpt1_jax import finetune, pretrain
+from gpt1_jax import finetuning, pretraining
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, kv_cache, ops
@@ -125,10 +125,10 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
         optimizer__schedule=schedule,
         log_every=1,
     )
-    straight = pretrain.run(config, tmp_path / 'straight')
+    straight = pretraining.run(config, tmp_path / 'straight')
     with power_cut(7):
-        pretrain.run(config, tmp_path / 'run')
-    run = pretrain.run(config, tmp_path / 'run')
+        pretraining.run(config, tmp_path / 'run')
+    run = pretraining.run(config, tmp_path / 'run')
     assert arrays(run, 10) == arrays(straight, 10) and 'ln_f/scale' in arrays(run, 10)['params']
     assert losses(run)[-1][1] < losses(run)[0][1]
     assert run.config['fingerprint']['code'].keys() == {PRE_NORM, relu, muon, schedule}
@@ -140,11 +140,11 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
     with pytest.raises(UserError, match='cannot be exported: model.ops'):
         export_hugging_face.check(plain)
 
-    setting = finetune.resolve(
+    setting = finetuning.resolve(
         finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
     )
     key = fine_tuning.run_key(setting)
-    rows = finetune.run(setting.config, tmp_path / 'cola')
+    rows = finetuning.run(setting.config, tmp_path / 'cola')
     tuned = workdir.load(tmp_path / 'cola')
     assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint'][
         'code'
@@ -205,7 +205,7 @@ def test_a_mistake_in_the_users_code_is_one_line_before_any_text_is_read(
     (tmp_path / 'idea.py').write_text(code)
     config = pretrain_config('no such corpus', **{f'model__{field}': f'{tmp_path}/idea.py:Model'})
     with pytest.raises(UserError, match=message) as error:
-        pretrain.run(config, tmp_path / 'run')
+        pretraining.run(config, tmp_path / 'run')
     assert str(error.value).isprintable()
 
 

@@ -119,7 +119,7 @@ def test_commands_can_be_given_as_they_stand(name):
 @pytest.mark.parametrize(
     'name, flag',
     [
-        ('gpt1_jax.pretrain', '--config: A config by its name'),
+        ('gpt1_jax.pretraining', '--config: A config by its name'),
         ('gpt1_jax.evaluation.score_predictions', '--predictions'),
         ('experiments.plots', '--out'),
     ],

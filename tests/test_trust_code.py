@@ -9,7 +9,7 @@ import pytest
 
 import gpt1_jax
 from gpt1_jax import __main__ as command_line
-from gpt1_jax import finetune, pretrain, user_code, verify
+from gpt1_jax import finetuning, pretraining, user_code, verify
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from tiny import cola, corpus, finetune_config, pretrain_config, python
@@ -38,7 +38,7 @@ def sgd(learning_rate):
 # [status, output] of each.
 COMMANDS = """
 import json, os, runpy, sys, tempfile
-import gpt1_jax.finetune, gpt1_jax.verify, gpt1_jax.zero_shot, gpt1_jax.weights.export_hugging_face
+import gpt1_jax.finetuning, gpt1_jax.verify, gpt1_jax.zero_shot, gpt1_jax.weights.export_hugging_face
 
 for words in json.loads(sys.argv[1]):
     with tempfile.TemporaryFile() as output:
@@ -67,9 +67,9 @@ class Stranger:
         config = pretrain_config(
             corpus(base / 'text'), model__kind=self.net, train__steps=2, checkpoint__every=1
         )
-        self.pretrained = str(pretrain.run(config, base / 'pretrained').path)
+        self.pretrained = str(pretraining.run(config, base / 'pretrained').path)
         tuning = finetune_config('cola', cola(base / 'CoLA'), init_from=self.pretrained)
-        finetune.run(tuning, base / 'tuned')
+        finetuning.run(tuning, base / 'tuned')
         self.tuned = str(base / 'tuned')
 
     def ran(self):
@@ -174,20 +174,20 @@ def test_python_runs_it_with_trust_code_and_only_that_of_this_run(fresh, tmp_pat
 def test_a_command_whose_own_config_names_the_code_runs_it(fresh):
     config = finetune_config('cola', fresh.base / 'CoLA', init_from=fresh.pretrained)
     with pytest.raises(UserError, match='is code, which only this run names'):
-        finetune.resolve(config)
+        finetuning.resolve(config)
     config.model.kind = fresh.net
-    assert finetune.resolve(config).sizes['kind'] == fresh.net
+    assert finetuning.resolve(config).sizes['kind'] == fresh.net
     assert fresh.ran()
 
 
 def test_a_run_that_is_resumed_may_not_name_other_code(fresh, tmp_path):
     config = pretrain_config(fresh.base / 'text', train__steps=2, checkpoint__every=1)
-    run = pretrain.run(config, tmp_path / 'run')
+    run = pretraining.run(config, tmp_path / 'run')
     content = json.loads((run.path / 'config.json').read_text())
     content['model']['ops'] = {'gelu': f'{fresh.file}:gelu'}
     (run.path / 'config.json').write_text(json.dumps(content))
     with pytest.raises(UserError, match='payload.py:gelu: is code'):
-        pretrain.run(config, run.path)
+        pretraining.run(config, run.path)
     assert not fresh.ran()
 
 
@@ -215,7 +215,7 @@ def test_verify_does_not_run_the_optimizer_of_a_stranger(fresh, tmp_path):
         checkpoint__every=1,
         optimizer__kind=f'{fresh.file}:sgd',
     )
-    run = pretrain.run(config, tmp_path / 'run')
+    run = pretraining.run(config, tmp_path / 'run')
     user_code._trusted.clear()
     user_code._modules.clear()
     assert fresh.ran()

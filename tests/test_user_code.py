@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from gpt1_jax import pretrain, user_code
+from gpt1_jax import pretraining, user_code
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import build, ops
 from gpt1_jax.models.fast import table
@@ -98,7 +98,7 @@ def test_a_schedule_of_optax_s_builders_gives_its_rates(tmp_path):
         'total)\n',
         schedule='s',
     )
-    run = pretrain.run(config, tmp_path / 'run')
+    run = pretraining.run(config, tmp_path / 'run')
     rates = optax.warmup_cosine_decay_schedule(0.0, config.optimizer.peak_rate, 2, 6)
     found = [row['learning_rate'] for row in results.read(run.metrics) if 'learning_rate' in row]
     np.testing.assert_allclose(found, [rates(step) for step in range(6)], rtol=1e-6)
@@ -147,22 +147,22 @@ def test_code_that_cannot_train_is_one_line_before_any_text_is_read(tmp_path, fi
     config = own(tmp_path, code, **{field: 'f'})
     config.data.corpus = 'no such corpus'
     with pytest.raises(UserError, match=f'^config.optimizer.{field} = .*{message}'):
-        pretrain.run(config, tmp_path / 'run')
+        pretraining.run(config, tmp_path / 'run')
 
 
 def test_code_may_be_mended_before_the_first_step(tmp_path, monkeypatch):
     config = own(tmp_path, 'def s(*numbers):\n    return lambda step: 1e-3\n', schedule='s')
     with monkeypatch.context() as patch:
-        patch.setattr(pretrain.loop, 'fit', None)
+        patch.setattr(pretraining.loop, 'fit', None)
         with pytest.raises(TypeError):
-            pretrain.run(config, tmp_path / 'run')
+            pretraining.run(config, tmp_path / 'run')
     file = tmp_path / 'idea.py'
     file.write_text(file.read_text().replace('1e-3', '2e-3'))
     monkeypatch.setattr(user_code, '_modules', {})  # a new process
-    run = pretrain.run(config, tmp_path / 'run')
+    run = pretraining.run(config, tmp_path / 'run')
     file.write_text(file.read_text().replace('2e-3', '3e-3'))
     with pytest.raises(UserError, match='idea.py:s, which has changed since'):
-        pretrain.run(config, run.path)
+        pretraining.run(config, run.path)
 
 
 def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(tmp_path):
@@ -171,7 +171,7 @@ def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(tmp_path):
         'doubled(*arguments):\n'
         '    return 2 * ops.cross_entropy(*arguments)\n'
     )
-    run = pretrain.run(
+    run = pretraining.run(
         pretrain_config(
             corpus(tmp_path / 'text'),
             train__steps=1,

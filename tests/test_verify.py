@@ -9,7 +9,7 @@ import jax
 import pytest
 
 import released
-from gpt1_jax import pretrain, verify
+from gpt1_jax import pretraining, verify
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import processes, sharding
@@ -50,7 +50,7 @@ def test_one_weight_that_was_changed_and_saved_anew_is_named(run):
     directory = run / 'checkpoints'
     config = pretrain_config('', data__tokens=str(run / 'tokens'), train__steps=4)
     model = backbone(json.loads((run / 'config.json').read_text())['model'])
-    abstract = pretrain.make_program(config, model, sharding.make_mesh()).state
+    abstract = pretraining.make_program(config, model, sharding.make_mesh()).state
     meta = checkpoint.read_meta(directory, 4)
     state = checkpoint.restore(directory, 4, abstract)
     kernel = state.params['blocks']['mlp']['fc']['kernel']
@@ -138,7 +138,7 @@ def test_a_run_that_went_on_with_another_length_is_replayed_from_where_it_did(ru
     config = pretrain_config(
         '', model__n_layer=3, model__n_ctx=64, checkpoint__every=2, train__steps=6
     )
-    pretrain.run(config, run, allow_change=True)
+    pretraining.run(config, run, allow_change=True)
     assert verify.run(run)[0].startswith('steps 4 to 6 replayed')
     with pytest.raises(UserError, match=r'step 2 was trained with .train.steps: 4 -> 6.$'):
         verify.run(run, 2, 6)

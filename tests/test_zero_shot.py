@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import official
-from gpt1_jax import metrics, pretrain, zero_shot
+from gpt1_jax import metrics, pretraining, zero_shot
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
@@ -194,7 +194,7 @@ def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(
 
 
 def test_a_run_in_bfloat16_is_scored_in_float32(pretrained, blimp, tmp_path):
-    run = pretrain.run(
+    run = pretraining.run(
         pretrain_config(
             '',
             data__tokens=str(pretrained / 'tokens'),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpt1_jax.configs import zero_shot as zero_shot_config
 from ml_collections import ConfigDict
 
-from gpt1_jax import pretrain, rules, storage, user_code, zero_shot
+from gpt1_jax import pretraining, rules, storage, user_code, zero_shot
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import prepare, tokens
 from gpt1_jax.errors import UserError
@@ -102,7 +102,7 @@ def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
             user_code.trust(configured)
             resolved[name] = (
                 configured,
-                pretrain.resolve(configured, storage.path(out / 'runs' / 'new')),
+                pretraining.resolve(configured, storage.path(out / 'runs' / 'new')),
             )
     manifests: dict[storage.Path, dict] = {}  # of each directory of tokens
     for name, (_, setting) in resolved.items():
@@ -169,13 +169,13 @@ def row_of(
     idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path, files: Mapping[str, Mapping]
 ) -> dict:
     """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not
-    done. files: as files_of(config.tasks). UserError as in pretrain.run and zero_shot.run."""
+    done. files: as files_of(config.tasks). UserError as in pretraining.run and zero_shot.run."""
     row = done(idea, seed, results.read(out / 'results.jsonl', continued=True), files)
     if row is not None:
         return row
     print(f'\n{idea.name}, seed {seed}', flush=True)
     key = idea.key(seed)
-    run = pretrain.run(idea.of_seed(seed), out / 'runs' / key)
+    run = pretraining.run(idea.of_seed(seed), out / 'runs' / key)
     measured = results.read(run.metrics)
     curve = [
         (row['step'], row['valid_loss'], row['valid_bits_per_byte'])

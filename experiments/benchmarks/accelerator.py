@@ -44,7 +44,7 @@ from ml_collections import ConfigDict
 
 from experiments.benchmarks import compare, record, train_step
 from experiments.lib.markdown import table
-from gpt1_jax import cli, pretrain, storage
+from gpt1_jax import cli, pretraining, storage
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.errors import UserError
@@ -52,7 +52,7 @@ from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.fast import self_check
 from gpt1_jax.models.fast import table as kernel_table
 from gpt1_jax.parallel import processes, sharding, xla_options
-from gpt1_jax.runs import results
+from gpt1_jax.runs import results, session
 from gpt1_jax.training import device_data
 
 CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'
@@ -125,14 +125,13 @@ def rival(small: bool, name: str, batch: int) -> dict:
 
 
 def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = False) -> dict:
-    """{'losses', 'arrays': digests} of pretrain.train on random tokens: resumes in the directory,
+    """{'losses', 'arrays': digests} of session.train on random tokens: resumes in the directory,
     if a run is there.
 
     kill: this process kills itself after KILLED_AFTER updates, once they are saved.
     """
     path = pathlib.Path(directory)
     mesh = sharding.make_mesh(devices=jax.devices()[:1])
-    config.eval.windows = config.eval.batch_size = 1
     fields = own_fields(config.model.to_dict()) | {'vocab_size': vocab_size}
     model = backbone(fields)
     # Of half the ids, so that there is something to learn.
@@ -152,21 +151,18 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
         return batches.read(step, rows)
 
     effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
-    intervals = pretrain.loop.Intervals(STEPS, 1, STEPS, KILLED_AFTER)
-    job = pretrain.Job(
+    intervals = pretraining.loop.Intervals(STEPS, 1, STEPS, KILLED_AFTER)
+    job = session.Job(
         effective,
-        model,
-        pretrain.make_program(config, model, mesh),
         Tokenizer(b'', 0, 0),
-        stream,
-        {'bytes': 1, 'tokens': 1},
+        pretraining.make_program(config, model, mesh),
         batches._replace(read=read),
-        pretrain.hyperparameters(config, STEPS),
+        pretraining.hyperparameters(config, STEPS),
         intervals,
-        0.0,
+        start=lambda fresh: fresh,
+        evaluate=lambda _: lambda state: 0.0,
     )
-    setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
-    pretrain.train(setting, job, lambda: None, fallback=False)
+    session.train(job, path, lambda: None)
     arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']
     return {
         'losses': [row['loss'] for row in results.read(path / 'metrics.jsonl') if 'loss' in row],

@@ -19,12 +19,12 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from absl import flags
-from gpt1_jax.configs import pretrain as pretraining
+from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
-from gpt1_jax import cli, finetune, pretrain
+from gpt1_jax import cli, finetuning, pretraining
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
@@ -40,8 +40,8 @@ class Way(NamedTuple):
 def ways(config: ConfigDict, n: int, windows: int, lengths: Sequence[int] = ()) -> dict[str, Way]:
     """Each way to make n updates. windows: of a step of pretraining. lengths: if given, fine-tuning
     alone, by the config and with rows padded to these."""
-    setting = finetune.resolve(config)
-    job = finetune.build(setting)
+    setting = finetuning.resolve(config)
+    job = finetuning.build(setting)
     found = {'fine-tuning': _fine_tuning(job, n)}
     if lengths:
         return found | {
@@ -63,7 +63,7 @@ def ways(config: ConfigDict, n: int, windows: int, lengths: Sequence[int] = ()) 
 def _changed(config, n, fields):
     config = config.copy_and_resolve_references()
     config.update_from_flattened_dict(fields)
-    return _fine_tuning(finetune.build(finetune.resolve(config)), n)
+    return _fine_tuning(finetuning.build(finetuning.resolve(config)), n)
 
 
 def _fine_tuning(job, n):
@@ -72,14 +72,14 @@ def _fine_tuning(job, n):
 
 
 def _pretraining(sizes, n, rows):
-    config = pretraining.get_config()
+    config = pretrain.get_config()
     config.model.update({name: value for name, value in sizes.items() if name in config.model})
-    program = pretrain.make_program(config, backbone(sizes), sharding.make_mesh())
+    program = pretraining.make_program(config, backbone(sizes), sharding.make_mesh())
     ids = np.random.default_rng(0).integers(
         0, sizes['vocab_size'], (n, rows, sizes['n_ctx'] + 1), np.int32
     )
     updates = _updates(
-        program, [{'tokens': each} for each in ids], rows, pretrain.hyperparameters(config, 1000)
+        program, [{'tokens': each} for each in ids], rows, pretraining.hyperparameters(config, 1000)
     )
     tokens = n * rows * sizes['n_ctx']
     return Way(updates, tokens, tokens)
@@ -117,7 +117,7 @@ def _transformers(setting, job, n):
 
     c = backbone(setting.sizes | {'n_special': 3}).config
     read = [job.batches.read(step, slice(None)) for step in range(n)]
-    if job.shapes.sequences > 1:
+    if read[0]['tokens'].shape[1] > 1:
         raise UserError(
             "transformers' classifier reads one sequence a row: choose a task such as sst2 or mnli"
         )

@@ -33,7 +33,7 @@ from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
-from gpt1_jax.pretrain import RULES
+from gpt1_jax.pretraining import RULES
 
 # Parts of the model, each with what its operations are called; the first that fits a kernel's own
 # name has it, else the first that fits the name of what is fused into it.

@@ -21,7 +21,7 @@ from experiments.benchmarks import record, timing
 from experiments.compile import check
 from experiments.lib import runner
 from experiments.lib.markdown import table
-from gpt1_jax import cli, pretrain, rules
+from gpt1_jax import cli, pretraining, rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, sharding, step_cost
@@ -60,13 +60,13 @@ def measure(
     """Time the config's step on these devices, by default all of this machine: {'device',
     'tokens_per_s', 'lowest', 'highest', 'flops_per_token', 'mfu' or None, 'bytes' or None,
     **timing.measure}."""
-    rules.validate(config, pretrain.RULES)
+    rules.validate(config, pretraining.RULES)
     model = check.backbone_of(config, vocab_size)
     mesh = sharding.make_mesh(**config.mesh, devices=devices)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
-    program = pretrain.make_program(config, model, mesh)
+    program = pretraining.make_program(config, model, mesh)
     # Without warm-up, so that the loss falls from the first step.
-    hyper = pretrain.hyperparameters(config, 10**6) | {'warmup': np.float32(0)}
+    hyper = pretraining.hyperparameters(config, 10**6) | {'warmup': np.float32(0)}
     state = program.init(np.uint32(config.seed))
     tokens = np.random.default_rng(0).integers(
         0, vocab_size, (config.batch.size, model.config.n_ctx + 1), np.int32

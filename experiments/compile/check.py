@@ -22,7 +22,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments.compile import chips, hlo
-from gpt1_jax import cli, pretrain, rules
+from gpt1_jax import cli, pretraining, rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
@@ -61,19 +61,19 @@ def compile_step(
     mesh: jax.sharding.Mesh,
     options: Mapping[str, bool | str] | None = None,
 ) -> Step:
-    """Compile the step of pretrain.run for a config, backbone and mesh, which may be of devices
+    """Compile the step of pretraining.run for a config, backbone and mesh, which may be of devices
     that are not there.
 
     options: XLA's flags without their dashes, for this compilation alone. UserError where the batch
     or a parameter cannot be divided over the mesh; the compiler's own error as it is.
     """
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
-    program = pretrain.make_program(config, model, mesh)
+    program = pretraining.make_program(config, model, mesh)
     shape = (config.batch.size, model.config.n_ctx + 1)
     batch = {
         'tokens': jax.ShapeDtypeStruct(shape, jnp.int32, sharding=sharding.batch_sharding(mesh))
     }
-    hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
+    hyper = jax.eval_shape(lambda: pretraining.hyperparameters(config, 1))
     platform = {'gpu': 'cuda'}.get(mesh.devices.flat[0].platform, mesh.devices.flat[0].platform)
     began = time.perf_counter()
     lowered = program.step.trace(program.state, batch, hyper).lower(lowering_platforms=(platform,))
@@ -94,7 +94,7 @@ def compile_step(
 
 def check(config: ConfigDict, topology: str, vocab_size: int) -> dict:
     """Compile the config's step for a slice; returns a row of rows.jsonl."""
-    rules.validate(config, pretrain.RULES)
+    rules.validate(config, pretraining.RULES)
     chip, shape = chips.parse(topology)
     model = backbone_of(config, vocab_size)
     mesh = mesh_of(config, topology)

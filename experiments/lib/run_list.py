@@ -11,7 +11,7 @@ from gpt1_jax.configs import experiments
 from gpt1_jax.configs import zero_shot as zero_shot_config
 from ml_collections import ConfigDict
 
-from gpt1_jax import finetune, rules, storage
+from gpt1_jax import finetuning, rules, storage
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import zero_shot_heuristics
@@ -34,7 +34,7 @@ CONDITIONS = {
 }
 
 OUT = (lambda x: '://' not in x, 'a local directory')
-SEEDS = (lambda x: x and rules.several(finetune.RULES['seed'])[0](x), 'a tuple of seeds')
+SEEDS = (lambda x: x and rules.several(finetuning.RULES['seed'])[0](x), 'a tuple of seeds')
 GRID = (
     lambda x: all(
         each and rules.several(rules.number())[0](each) for each in rules.flatten(x).values()
@@ -71,7 +71,7 @@ RULES = {
                 'pairs (rate, updates)',
             ),
             'curves.trial_rows': rules.whole(1),
-            **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()},
+            **{f'finetune.{name}': rule for name, rule in finetuning.RULES.items()},
         },
     ).items()
     if not name.startswith('grid.')

@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from experiments.lib import side_by_side
 from experiments.lib.run_list import Run
-from gpt1_jax import errors, finetune, zero_shot
+from gpt1_jax import errors, finetuning, zero_shot
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results, workdir
@@ -157,9 +157,9 @@ def look_up(run: Run, rows: Sequence[dict], any_version: bool) -> Run:
 
 def _key(run, **code):
     """The `key` of the rows of the run; of several zero-shot steps their keys, joined. code: as in
-    finetune.run_key."""
+    finetuning.run_key."""
     if run.kind == 'finetune':
-        return finetune.run_key(run.config, **code)
+        return finetuning.run_key(run.config, **code)
     if not run.steps:
         raise UserError(f'{run.config.init_from}: no complete checkpoint yet')
     return '+'.join(zero_shot.run_key(run.config, step, **code) for step in run.steps)
@@ -233,7 +233,7 @@ def _do(config, run):
                 own, missing
             )
         else:
-            rows = finetune.run(own, directory)
+            rows = finetuning.run(own, directory)
             if not (run.keep or config.keep_checkpoints):
                 shutil.rmtree(workdir.Run(directory, {}).checkpoints, ignore_errors=True)
     except Interrupted:
@@ -251,7 +251,7 @@ def _count_tokens(run):
     """A run to do in a dry run."""
     try:
         if run.kind == 'finetune':
-            return replace(run, tokens=finetune.count_tokens(run.config))
+            return replace(run, tokens=finetuning.count_tokens(run.config))
         return replace(run, tokens=zero_shot.count_tokens(run.config) * len(run.steps))
     except Exception as error:
         return replace(run, status='failed', error=one_line(error))

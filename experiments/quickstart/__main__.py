@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from experiments.lib import run_list
 from experiments.quickstart import novel_tasks, report, trigram
-from gpt1_jax import cli, finetune, pretrain, rules, zero_shot
+from gpt1_jax import cli, finetuning, pretraining, rules, zero_shot
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import corpus
 from gpt1_jax.prepare import prepare
@@ -58,7 +58,7 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
 
     stage('pretraining')
     config.pretrain.data.tokens = str(directory / 'tokens')
-    pretrained = pretrain.run(config.pretrain, directory / 'pretrain')
+    pretrained = pretraining.run(config.pretrain, directory / 'pretrain')
 
     stage('counting the words of the trigram')
     counts = trigram.count(novel.text for novel in splits['train'])
@@ -108,7 +108,7 @@ def _fine_tune(config, task, pretrained, directory, stage):
         tuning.init_from = init_from
         tuning.results = str(directory / 'results.jsonl')
         workdir = directory / f'{task}_{name.replace(" ", "_")}'
-        finetune.run(tuning, workdir)
+        finetuning.run(tuning, workdir)
         paths[name] = workdir / 'predictions_test.jsonl'
     return paths
 

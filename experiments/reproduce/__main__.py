@@ -36,7 +36,7 @@ from experiments.paper import scores
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs
 from experiments.reproduce import plan as plan_lib
-from gpt1_jax import cli, pretrain, rules
+from gpt1_jax import cli, pretraining, rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.parallel import processes
@@ -234,7 +234,7 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
         return
     own = pathlib.Path(config.out) / stage
-    pretrain.run(plan_lib.pretraining(config, stage == 'pretrain_lstm'), own)
+    pretraining.run(plan_lib.pretraining(config, stage == 'pretrain_lstm'), own)
     config[plan_lib.MODELS[stage]] = str(own)
 
 

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from experiments.lib import run_list
 from experiments.reproduce import plan
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.data import corpus
 from gpt1_jax.data import prepare as prepare_lib
 from gpt1_jax.errors import UserError
@@ -40,7 +40,7 @@ def tokenize(config: ConfigDict, books: str) -> None:
         )
     train, valid = books_of(books, config.books, config.valid_books)
     wanted = dataclasses.replace(
-        pretrain.prepare_config(config.pretrain.data, vocabulary), corpus=train, valid=valid
+        pretraining.prepare_config(config.pretrain.data, vocabulary), corpus=train, valid=valid
     )
     prepare_lib.prepare(wanted, plan.tokens_of(config), lock.hold)
 

@@ -83,29 +83,32 @@ class Embedding(nn.Module):
             'specials': c.n_special,
             'positions': c.n_ctx if self.learned_positions else 0,
         }
-        parts = []  # in float32
+        parts = {}  # in float32
         first_row = 0
         for name, n in sizes.items():
             rows = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
-            parts.append(drop(rows, offsets=(first_row,)))
+            parts[name] = drop(rows, offsets=(first_row,))
             first_row += n
-        tokens_dropped, specials_dropped, positions_dropped = parts
+        # Rounded and gathered from the devices of a mesh, once a step
+        whole = Embeddings(
+            **{name: gathered(x.astype(c.dtype), 'embed/tokens') for name, x in parts.items()}
+        )
         look_up = table.ops(c).look_up
         if not c.n_special:
-            x = look_up(tokens_dropped, tokens, c.dtype)
+            x = look_up(parts['tokens'], tokens, whole.tokens)
         else:
-            x = look_up(tokens_dropped, jnp.minimum(tokens, c.vocab_size - 1), c.dtype)
+            x = look_up(parts['tokens'], jnp.minimum(tokens, c.vocab_size - 1), whole.tokens)
             special = jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1)
             is_special = (tokens >= c.vocab_size)[:, :, None]
-            x = jnp.where(is_special, look_up(specials_dropped, special, c.dtype), x)
+            x = jnp.where(is_special, look_up(parts['specials'], special, whole.specials), x)
         if self.learned_positions:
-            rows = constrain(gathered(positions_dropped, 'embed/positions'), 'embeddings')
+            rows = constrain(gathered(parts['positions'], 'embed/positions'), 'embeddings')
             if self.has_variable('cache', 'length'):
                 rows = jnp.take(rows, kv_cache.positions(self, L), axis=0, mode='clip')
             else:
                 rows = rows[:L]
             x = ops.add_bias(x, rows)
-        return x, Embeddings(*(gathered(rows.astype(c.dtype), 'embed/tokens') for rows in parts))
+        return x, whole
 
 
 class Dense(nn.Module):

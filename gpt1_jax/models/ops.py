@@ -26,7 +26,8 @@ class Ops(NamedTuple):
     letters as in gpt.py.
     """
 
-    look_up: Callable  # (table [R, D], ids [B, L], dtype of the activations) -> [B, L, D]
+    # (table [R, D], ids [B, L], whole: the table in the activations' dtype) -> [B, L, D]
+    look_up: Callable
     dense: Callable  # (x [B, L, *I], kernel [*I, *O], bias [*O]) -> [B, L, *O]
     gelu: Callable  # (x) -> x
     attention: Callable  # (qkv [B, L, 3, H, E], dropout) -> [B, L, H, E]
@@ -35,10 +36,15 @@ class Ops(NamedTuple):
     cross_entropy: Callable
 
 
-def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> jax.Array:
-    """table[ids], rounded. NaN for an id out of range. The gradient's sum over the positions of an
-    id is float32, as the table is."""
-    return jnp.take(table, ids, axis=0).astype(dtype)
+def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
+    """table[ids] in the dtype of `whole`, the rounded table that is also the output layer. NaN for
+    an id out of range.
+
+    The gradient is the table's, summed in float32 over the positions of an id. fast/xla.py reads
+    `whole`, which every device of a mesh has: were it made there a second time, the mesh would
+    gather it twice.
+    """
+    return jnp.take(table, ids, axis=0).astype(whole.dtype)
 
 
 def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:

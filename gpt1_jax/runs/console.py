@@ -95,14 +95,13 @@ def print_plan(
 
 
 def print_start(
-    program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, model: Any
+    program: loop.Program, step: int, total: int, batches: loop.Batches, model: dict
 ) -> None:
-    """Print what the program computes and needs, and where it runs. model: the backbone's
-    config."""
+    """Print what the program computes and needs, and where it runs. step: the first. model: the
+    backbone's fields."""
     tokens_per_row = int(batches.tokens_per_step) // batches.size
     print('\n'.join(step_cost.lines(program.state, batches.size, tokens_per_row)))
     _print_advice(model)
-    step = int(state.step)
     beginning = 'resuming' if step else 'starting'
     where = 'read a step ahead'
     if batches.resident:
@@ -116,13 +115,13 @@ def print_start(
 
 
 def _print_advice(model):
-    line = device_peaks.advice(model.dtype, model.precision, jax.devices()[0])
+    line = device_peaks.advice(model['dtype'], model['precision'], jax.devices()[0])
     if line:
         print(line)
 
 
 def estimate(
-    program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: Any
+    program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: dict
 ) -> None:
     """Time a few steps and print what the whole run would take; of a step that does not fit, only
     what it needs."""

@@ -1,16 +1,13 @@
 """A training run in progress: what pretraining and fine-tuning do alike around the training loop.
 
 with workdir.hold(directory) as check_lock:
-    run = session.open_run(directory, config, tokenizer)
-    state = session.initial_state(run, program, seed)
-    with session.Session(run, program, state, total, check_lock) as current:
-        loop.fit(program, state, hyper, batches, intervals, current, evaluate)
+    run = session.train(job, directory, check_lock)
 """
 
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +16,52 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, processes
 from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, workdir
-from gpt1_jax.training import profiling
+from gpt1_jax.training import loop, profiling
 from gpt1_jax.training.loop import Program, TrainState
 
 # Appended to a damaged step's name: it is no step any more, and its number is free again
 DAMAGED = '.damaged'
+
+
+class Job(NamedTuple):
+    """What pretraining and fine-tuning hand to `train`: all that is computed, and from what."""
+
+    config: dict[str, Any]  # what config.json holds
+    tokenizer: Tokenizer
+    program: Program
+    batches: loop.Batches
+    hyper: dict[str, np.generic]  # the scalars that a step takes besides state and batch
+    intervals: loop.Intervals
+    start: Callable[[Any], Any]  # fresh parameters -> those that the run begins with
+    # The Session -> the `evaluate` of loop.fit: state -> its quality, higher is better
+    evaluate: Callable[['Session'], Callable[[TrainState], float]]
+    flops_per_token: int = 0  # of a Session
+    after_row: Callable[[int, dict], None] | None = None  # of a Session
+
+
+def train(
+    job: Job,
+    directory: storage.Path,
+    check_lock: Callable[[], None],
+    allow_change: bool = False,
+    fallback: bool = False,
+) -> workdir.Run:
+    """Train a Job in its work directory, from its newest checkpoint or from the start, to its last
+    step.
+
+    check_lock: as workdir.hold gives it. allow_change: as in workdir.compare. fallback: as in
+    `resume`. UserError if the directory has another run.
+    """
+    total = job.intervals.total
+    workdir.compare(directory, job.config, allow_change, total)
+    run = open_run(directory, job.config, job.tokenizer)
+    state = initial_state(run, job.program, job.config['seed'], fallback, job.start)
+    with Session(
+        run, job.program, state, total, check_lock, job.after_row, job.flops_per_token
+    ) as current:
+        evaluate = job.evaluate(current)
+        loop.fit(job.program, state, job.hyper, job.batches, job.intervals, current, evaluate)
+    return run
 
 
 def steps_to_keep(
@@ -161,7 +199,8 @@ class Session:
     state: where the training starts. total: its steps. check_lock: as workdir.hold gives it.
     after_row: (step, values), called after every row of training metrics. flops_per_token: for the
     rows' 'mfu' (step_cost.flops_per_token); 0
-    where tokens differ in it. unlogged: of the checkpoint from which the run resumes, see `save`.
+    where tokens differ in it. first: the step where the training starts. unlogged: of the
+    checkpoint from which the run resumes, see `save`.
 
     A context manager: leaving it waits for the checkpoint being written. After a training that was
     not cut short it waits for the other processes too, as process 0 deletes old checkpoints until
@@ -179,7 +218,7 @@ class Session:
         flops_per_token: int = 0,
     ) -> None:
         config = run.config
-        step = int(state.step)
+        step = self.first = int(state.step)
         self.trace = _trace(config['profile'], step, total, run.path / 'profile')
         print('\n'.join(console.parameters(program.state.params)), flush=True)
         workdir.describe(run, step, program.state.params)

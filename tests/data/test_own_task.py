@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from gpt1_jax import finetune, predict, user_code, zero_shot
+from gpt1_jax import finetuning, predict, user_code, zero_shot
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import Example, from_records, unlabelled
 from gpt1_jax.errors import UserError
@@ -181,7 +181,7 @@ def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
     config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=1)
     config.task = load_config('finetune', name).task
     assert config.task == name
-    rows = finetune.run(config, tmp_path / 'run')
+    rows = finetuning.run(config, tmp_path / 'run')
     assert [row['task'] for row in rows] == ['copa'] and rows[0]['n'] == 40
     run = workdir.load(tmp_path / 'run')
     assert run.config['fingerprint']['code'].keys() == {name}

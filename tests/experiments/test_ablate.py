@@ -11,7 +11,7 @@ from scipy import stats
 
 import experiments.ablate.__main__ as program
 from experiments.ablate import report, runs, statistics
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from interruptions import power_cut
@@ -179,7 +179,7 @@ def test_a_report_has_the_differences_of_the_runs_own_losses(text, undisturbed, 
         losses = []
         for name in (None, f'{ROOT}/experiments/ideas/relu.py:relu_squared'):
             config.model.ops.gelu = name
-            run = pretrain.run(config, tmp_path / f'{seed}{name is None}')
+            run = pretraining.run(config, tmp_path / f'{seed}{name is None}')
             losses.append(
                 [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row][-1]
             )
@@ -199,7 +199,7 @@ def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(
     out, _, config = undisturbed
     # The idea that changes nothing is the baseline's
     assert len(results.read(out / 'results.jsonl')) == 4
-    monkeypatch.setattr(pretrain, 'run', None)
+    monkeypatch.setattr(pretraining, 'run', None)
     config = config.copy_and_resolve_references()
     config.ideas = ('other name: ' + RELU.partition(': ')[2],)
     found = program.run(config, out)
@@ -236,7 +236,7 @@ def test_with_another_directory_of_a_task_all_is_trained_and_scored_again(
     )
     program.run(config, tmp_path / 'out')
     assert len(scored) == 4 and '| 2 | 14 |' in (tmp_path / 'out' / 'report.md').read_text()
-    monkeypatch.setattr(pretrain, 'run', None)
+    monkeypatch.setattr(pretraining, 'run', None)
     config.tasks = {}
     program.run(config, tmp_path / 'out')
     assert 'zero-shot' not in (tmp_path / 'out' / 'report.md').read_text()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.compile import check, chips, hlo, table
-from gpt1_jax import pretrain, rules
+from gpt1_jax import pretraining, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import sharding, step_cost
 from tiny import load_config, override, python
@@ -266,7 +266,7 @@ def test_for_accelerators_the_table_is_gathered_once_in_the_compute_type_and_log
     if not any(map(importlib.util.find_spec, modules)):
         pytest.skip(f'none of {modules} is installed')
     config = tiny(model__dtype='bfloat16', model__n_embd=256, model__n_inner=512, mesh__fsdp=4)
-    rules.validate(config, pretrain.RULES)
+    rules.validate(config, pretraining.RULES)
     row = check.check(config, topology, 1000)
     assert (
         row['table_gathers'] == {'bf16': 1} and row['logit_transfers'] == {} and row['trips_known']

@@ -11,7 +11,7 @@ import sets
 from experiments import tables
 from experiments.lib import run_list, runner
 from experiments.paper import blimp
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.errors import UserError
 from gpt1_jax.metrics import bootstrap
 from gpt1_jax.runs import results
@@ -47,8 +47,8 @@ def config(tmp_path_factory):
         checkpoint__keep_steps=STEPS,
         checkpoint__every=5,
     )
-    gpt = pretrain.run(pretrain_config(books, **small), root / 'gpt')
-    lstm = pretrain.run(
+    gpt = pretraining.run(pretrain_config(books, **small), root / 'gpt')
+    lstm = pretraining.run(
         pretrain_config(
             '',
             data__tokens=str(root / 'gpt' / 'tokens'),

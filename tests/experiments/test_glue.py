@@ -15,7 +15,7 @@ import sets
 import tiny
 from experiments import glue_submission
 from experiments.glue_submission import MEMBERS
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
@@ -93,7 +93,7 @@ def submitted(data, indices, tmp_path_factory):
     """(config, zip): STS-B and MNLI fine-tuned from a tiny pretrained model, stand-ins for the
     others."""
     root = tmp_path_factory.mktemp('submission')
-    gpt = pretrain.run(
+    gpt = pretraining.run(
         tiny.pretrain_config(tiny.corpus(root / 'books'), train__steps=2, model__n_ctx=32),
         root / 'gpt',
     )

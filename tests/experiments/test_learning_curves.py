@@ -12,7 +12,7 @@ from gpt1_jax.configs import experiments as experiments_config
 
 from experiments import learning_curves
 from experiments.lib import run_list, runner
-from gpt1_jax import finetune, rules
+from gpt1_jax import finetuning, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results
 from tiny import predictions
@@ -62,7 +62,7 @@ def config(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, '_do', train)
     monkeypatch.setattr(run_list, 'check', lambda config: None)
     monkeypatch.setattr(
-        finetune,
+        finetuning,
         'run_key',
         lambda config, code=None: provenance.digest(
             [

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import MultinomialNB
 from experiments.lib import figures
 from experiments.quickstart import __main__ as quickstart
 from experiments.quickstart import novel_tasks, report, trigram
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.data import corpus
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks.example import Example
@@ -253,7 +253,7 @@ def packaged(novels, tmp_path):
     text = tmp_path / 'text.txt'
     text.write_text(novels[0].text[:60_000])
     tiny = pretrain_config(text, model__n_ctx=96, tokenizer__merges=400, train__steps=2)
-    return pretrain.run(tiny, tmp_path / 'packaged').path
+    return pretraining.run(tiny, tmp_path / 'packaged').path
 
 
 def test_from_end_to_end_and_again_without_training(tmp_path, novels, packaged, monkeypatch):

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from experiments.lib import run_list, runner
 from experiments.lib.run_list import finetune_runs as specs
-from gpt1_jax import finetune, zero_shot
+from gpt1_jax import finetuning, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
 from tiny import cola, python
@@ -71,9 +71,9 @@ def trainer(monkeypatch):
         results.append(config.results, *rows)
         return rows
 
-    monkeypatch.setattr(finetune, 'run', run)
-    monkeypatch.setattr(finetune, 'run_key', key)
-    monkeypatch.setattr(finetune, 'count_tokens', lambda config: 1000 * config.train.epochs)
+    monkeypatch.setattr(finetuning, 'run', run)
+    monkeypatch.setattr(finetuning, 'run_key', key)
+    monkeypatch.setattr(finetuning, 'count_tokens', lambda config: 1000 * config.train.epochs)
     return found
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fuzz_files import Target, copied
-from gpt1_jax import finetune, prepare, pretrain, zero_shot
+from gpt1_jax import finetuning, prepare, pretraining, zero_shot
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.parallel import step_cost
@@ -33,9 +33,9 @@ def make_world(root):
     )
     prepare.prepare(world.prepared, str(world.text), '0.3', merges=30, processes=1)
     world.vocabulary = Tokenizer.load(world.prepared / 'tokenizer')
-    accepts(pretrain.run, pretraining(world), world.pretrained)
+    accepts(pretraining.run, pretraining_config(world), world.pretrained)
     add_steps(world.pretrained)
-    accepts(finetune.run, tuning(world), world.tuned)
+    accepts(finetuning.run, tuning(world), world.tuned)
     return world
 
 
@@ -44,7 +44,7 @@ def add_steps(directory):
         (directory / 'checkpoints' / str(step) / 'params').mkdir(parents=True, exist_ok=True)
 
 
-def pretraining(world):
+def pretraining_config(world):
     return pretrain_config(
         '', data__tokens=str(world.prepared), model__n_ctx=64, eval__windows=2, batch__size=8
     )
@@ -73,8 +73,8 @@ def accepts(function, *arguments):
     }
     with contextlib.ExitStack() as stack:
         for module, name, fake in (
-            (pretrain, '_program', program),
-            (finetune, '_program', program),
+            (pretraining, '_program', program),
+            (finetuning, '_program', program),
             (loop, 'fit', stop),
             (step_cost, 'lines', lambda *args: []),
             (session, 'initial_state', lambda run, program, *rest: program.state),
@@ -105,21 +105,21 @@ def runs(world):
     scored = {'data__dir': str(world.cola)}
     pretrained = (
         lambda run: workdir.load(run).step(),
-        lambda run: finetune.run(tuning(world, init_from=str(run)), run.parent / 'new'),
-        lambda run: pretrain.run(
-            override(pretraining(world), {'init_from': str(run)}), run.parent / 'next'
+        lambda run: finetuning.run(tuning(world, init_from=str(run)), run.parent / 'new'),
+        lambda run: pretraining.run(
+            override(pretraining_config(world), {'init_from': str(run)}), run.parent / 'next'
         ),
         lambda run: zero_shot.run(
             override(load_config('zero_shot', 'cola'), scored | {'init_from': str(run)})
         ),
-        lambda run: pretrain.run(pretraining(world), run),
-        lambda run: pretrain.run(pretraining(world), run, allow_change=True),
+        lambda run: pretraining.run(pretraining_config(world), run),
+        lambda run: pretraining.run(pretraining_config(world), run, allow_change=True),
     )
     tuned = (
         lambda run: workdir.load(run).step(),
         lambda run: fine_tuned.evaluate_run(workdir.load(run), 'dev'),
         lambda run: fine_tuned.evaluate_run(workdir.load(run), 'train', selection='final'),
-        lambda run: finetune.run(tuning(world), run),
+        lambda run: finetuning.run(tuning(world), run),
     )
     return [
         target(path, number, call)

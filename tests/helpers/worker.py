@@ -11,7 +11,7 @@ import time
 import numpy as np
 from absl import flags
 
-from gpt1_jax import cli, pretrain, storage
+from gpt1_jax import cli, pretraining, storage
 from gpt1_jax.data import tokens
 from gpt1_jax.parallel import processes
 from tiny import pretrain_config
@@ -45,7 +45,7 @@ def main():
         return found
 
     tokens.window_numbers = window_numbers
-    pretrain.run(pretrain_config(f.text, **overrides), directory)
+    pretraining.run(pretrain_config(f.text, **overrides), directory)
     if not storage.remote(directory):
         np.savez(directory.parent / f'{directory.name}_read_{process}.npz', **read)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gpt1_jax import perplexity, pretrain
+from gpt1_jax import perplexity, pretraining
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.gpt import GPT, GPTConfig
@@ -69,7 +69,7 @@ def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(tmp_pat
     config = pretrain_config(
         corpus(tmp_path / 'text'), model__kind='lstm', model__n_units=16, train__steps=6
     )
-    run = workdir.load(pretrain.run(config, tmp_path / 'run').path)
+    run = workdir.load(pretraining.run(config, tmp_path / 'run').path)
     assert run.config['model'] == dict(
         kind='lstm',
         n_units=16,

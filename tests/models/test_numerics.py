@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.compile import check, chips, hlo_text
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.evaluation import log_probs
 from gpt1_jax.models import ops
 from gpt1_jax.models.build import backbone
@@ -48,11 +48,11 @@ def config_of(**fields):
 def lowered(**fields):
     """The text of a pretraining step before the compiler has changed it."""
     config = config_of(**fields)
-    program = pretrain.make_program(config, check.backbone_of(config, V), ONE_DEVICE)
+    program = pretraining.make_program(config, check.backbone_of(config, V), ONE_DEVICE)
     tokens = jax.ShapeDtypeStruct(
         (8, 17), jnp.int32, sharding=sharding.batch_sharding(program.mesh)
     )
-    hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
+    hyper = jax.eval_shape(lambda: pretraining.hyperparameters(config, 1))
     return program.step.trace(program.state, {'tokens': tokens}, hyper).lower().as_text()
 
 

@@ -164,7 +164,7 @@ def call(operation, function, values, rate):
     evaluation."""
     if operation == 'look_up':
         rows, chosen = values
-        return function(rows.astype(jnp.float32), chosen, rows.dtype)
+        return function(rows.astype(jnp.float32), chosen, rows)
     if operation == 'cross_entropy':
         return function(*values, values[0].dtype)
     if operation not in SITES:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from experiments.launch import local
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
@@ -39,7 +39,7 @@ def losses(directory):
 def text(tmp_path_factory):
     """Text with its shards beside it, as several processes want them."""
     root = tmp_path_factory.mktemp('distributed')
-    pretrain.run(
+    pretraining.run(
         pretrain_config(corpus(root / 'text'), data__tokens=str(root / 'tokens'), train__steps=1),
         root / 'prepare',
     )

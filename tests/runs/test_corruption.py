@@ -12,7 +12,7 @@ import shutil
 import pytest
 from ml_collections import ConfigDict
 
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
@@ -28,7 +28,7 @@ def real(pretrained):
     """(checkpoints of a pretraining at steps 2 and 4, target to restore into, what restores at 4:
     arrays, meta)."""
     run = workdir.load(pretrained)
-    program = pretrain.make_program(
+    program = pretraining.make_program(
         ConfigDict(run.config), backbone(run.config['model']), sharding.make_mesh()
     )
     state = checkpoint.restore(run.checkpoints, STEP, program.state)

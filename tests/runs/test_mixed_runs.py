@@ -8,7 +8,7 @@ import pytest
 
 import gpt1_jax
 from exports import edited
-from gpt1_jax import finetune, perplexity, predict, pretrain
+from gpt1_jax import finetuning, perplexity, predict, pretraining
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
@@ -26,12 +26,12 @@ def base(tmp_path_factory):
     corpus(base / 'text')
     cola(base / 'cola')
     for other, seed in (('', 0), ('other_', 1)):
-        pretrain.run(pretraining(base, seed=seed), base / f'{other}gpt1')
-        finetune.run(tuning(base, seed=seed), base / f'{other}tuned')
+        pretraining.run(text_config(base, seed=seed), base / f'{other}gpt1')
+        finetuning.run(tuning(base, seed=seed), base / f'{other}tuned')
     return base
 
 
-def pretraining(base, **overrides):
+def text_config(base, **overrides):
     return pretrain_config(
         base / 'text',
         model__n_ctx=64,
@@ -51,8 +51,11 @@ def tuning(base, **overrides):
 READERS = [
     ('gpt1', lambda base, run: gpt1_jax.load(run)),
     ('gpt1', lambda base, run: perplexity.evaluate(run, str(base / 'text'))),
-    ('gpt1', lambda base, run: finetune.run(tuning(base, init_from=str(run)), run.parent / 'new')),
-    ('gpt1', lambda base, run: pretrain.run(pretraining(base), run)),
+    (
+        'gpt1',
+        lambda base, run: finetuning.run(tuning(base, init_from=str(run)), run.parent / 'new'),
+    ),
+    ('gpt1', lambda base, run: pretraining.run(text_config(base), run)),
     ('tuned', lambda base, run: gpt1_jax.load(run)),
     ('tuned', lambda base, run: predict.run(run, base / 'cola' / 'dev.tsv', run.parent / 'out')),
     ('tuned', lambda base, run: fine_tuned.evaluate_run(workdir.load(run), 'dev')),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpt1_jax import finetune, prepare, pretrain
+from gpt1_jax import finetuning, prepare, pretraining
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.parallel import processes
@@ -23,8 +23,8 @@ def test_a_directory_that_another_process_writes_is_refused(pretrained, tmp_path
     run = tmp_path / 'run'
     start = {
         'prepare': lambda: prepare.prepare(run, str(text), '0.2', merges=20),
-        'pretrain': lambda: pretrain.run(pretrain_config(text), run),
-        'finetune': lambda: finetune.run(
+        'pretrain': lambda: pretraining.run(pretrain_config(text), run),
+        'finetune': lambda: finetuning.run(
             finetune_config(
                 'cola', cola(tmp_path / 'cola'), init_from=str(pretrained), data__n_ctx=16
             ),
@@ -46,7 +46,7 @@ def test_a_run_whose_lock_was_taken_over_stops_before_it_writes(pretrained, tmp_
 
     monkeypatch.setattr(lock.Lock, 'check', taken)
     with pytest.raises(UserError, match='has taken over'):
-        pretrain.run(
+        pretraining.run(
             pretrain_config(
                 '', data__corpus='', data__tokens=str(pretrained / 'tokens'), train__steps=4
             ),
@@ -69,7 +69,7 @@ def test_checkpoints_are_cleaned_up_everywhere_before_any_is_scored(
     noted(checkpoint.Writer, 'close', lambda writer: 'close')
     noted(processes, 'barrier', lambda name: name)
     noted(fine_tuned, 'evaluate_run', lambda *given: 'score')
-    finetune.run(
+    finetuning.run(
         finetune_config(
             'cola',
             cola(tmp_path / 'cola'),

@@ -7,7 +7,7 @@ import shutil
 import jax
 import pytest
 
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.runs.checkpoint import CheckpointError
@@ -78,7 +78,7 @@ def run(tmp_path_factory):
     """(config, directory) of a run that was stopped after 4 of 6 steps, with a row a step."""
     base = tmp_path_factory.mktemp('run')
     config = pretrain_config(corpus(base / 'text'), train__steps=4, log_every=1)
-    return config, pretrain.run(config, base / 'run').path
+    return config, pretraining.run(config, base / 'run').path
 
 
 @pytest.mark.parametrize('rows, missing', [(4, None), (2, '3 to 4'), (0, '1 to 4')])
@@ -91,7 +91,7 @@ def test_missing_rows_are_reported(run, rows, missing, tmp_path, capsys):
         if 'learning_rate' in json.loads(line)
     ]
     (copy / 'metrics.jsonl').write_text(''.join(f'{line}\n' for line in lines[:rows]))
-    pretrain.run(
+    pretraining.run(
         override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True
     )
     notices = [line for line in capsys.readouterr().out.splitlines() if line.startswith('notice:')]
@@ -105,7 +105,7 @@ def test_settings_are_not_recorded_before_the_checkpoint_is_read(run, tmp_path):
     copy = shutil.copytree(directory, tmp_path / 'run')
     (copy / 'checkpoints' / '4' / 'params' / 'manifest.ocdbt').unlink()
     with pytest.raises(CheckpointError, match='4: params is damaged'):
-        pretrain.run(
+        pretraining.run(
             override(config.copy_and_resolve_references(), {'train__steps': 6}),
             copy,
             allow_change=True,
@@ -120,7 +120,7 @@ def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded
     copy = shutil.copytree(directory, tmp_path / 'run')
 
     def go_on(profile):
-        pretrain.run(
+        pretraining.run(
             override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': profile}),
             copy,
             allow_change=True,
@@ -142,7 +142,7 @@ def test_what_a_resumed_run_has_left_of_a_profile_is_recorded(run, tmp_path):
     """As after a kill before the trace was written."""
     config, directory = run
     copy = shutil.copytree(directory, tmp_path / 'run')
-    pretrain.run(
+    pretraining.run(
         override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': '2:5'}),
         copy,
         allow_change=True,
@@ -160,15 +160,15 @@ def test_a_process_killed_before_it_writes_its_config_can_be_started_again(
     with monkeypatch.context() as patch:
         patch.setattr(workdir, 'write_config', lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            pretrain.run(config, copy, allow_change=True)
-    assert pretrain.run(config, copy, allow_change=True).step() == config.train.steps
+            pretraining.run(config, copy, allow_change=True)
+    assert pretraining.run(config, copy, allow_change=True).step() == config.train.steps
 
 
 def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, tmp_path, capsys):
     config, directory = run
     copy = shutil.copytree(directory, tmp_path / 'run')
     shutil.rmtree(copy / 'checkpoints')
-    pretrain.run(config, copy)
+    pretraining.run(config, copy)
     assert (
         'rows up to step 4, but no checkpoint is there: starting again at 0'
         in capsys.readouterr().out

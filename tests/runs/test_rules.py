@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments.lib import run_list
-from gpt1_jax import finetune, pretrain, rules, zero_shot
+from gpt1_jax import finetuning, pretraining, rules, zero_shot
 from gpt1_jax.errors import UserError
 from tiny import load_config
 
@@ -41,8 +41,9 @@ def test_a_span_is_two_steps():
 
 @pytest.mark.parametrize('name', rules.PROGRAMS)
 def test_a_config_of_another_program_is_named(name):
-    for program in (pretrain, finetune, zero_shot):
-        if program.__name__ != f'gpt1_jax.{name}':
+    programs = {'pretrain': pretraining, 'finetune': finetuning, 'zero_shot': zero_shot}
+    for command, program in programs.items():
+        if command != name:
             with pytest.raises(UserError, match=f'^this config is for gpt1 {name}$'):
                 rules.validate(load_config(name), program.RULES)
 
@@ -54,22 +55,23 @@ def test_what_is_missing_and_what_is_wrong_is_one_line():
     with pytest.raises(
         UserError, match='^config.seed is missing; config.batch.size is 0, must be a whole number'
     ):
-        rules.validate(config, pretrain.RULES)
+        rules.validate(config, pretraining.RULES)
     with pytest.raises(UserError, match=r'^config.data is \[1\], must be a group of fields$'):
         rules.validate(
             {'data': [1]}, {'data.rows': rules.whole(1), 'data.text.field': rules.text()}
         )
     with pytest.raises(
-        UserError, match=f'^config.[a-z_.]+ and {len(pretrain.RULES) - 1} more fields are missing$'
+        UserError,
+        match=f'^config.[a-z_.]+ and {len(pretraining.RULES) - 1} more fields are missing$',
     ):
-        rules.validate({}, pretrain.RULES)
+        rules.validate({}, pretraining.RULES)
 
 
 @pytest.mark.parametrize(
     'name, arguments, module',
     [
-        ('pretrain', (), pretrain),
-        ('finetune', ('cola',), finetune),
+        ('pretrain', (), pretraining),
+        ('finetune', ('cola',), finetuning),
         ('zero_shot', ('cola',), zero_shot),
         ('experiments', (), run_list),
     ],

@@ -8,7 +8,7 @@ import pytest
 import scipy.special
 
 import reference
-from gpt1_jax import finetune
+from gpt1_jax import finetuning
 from gpt1_jax.data import tokens as tokens_lib
 from gpt1_jax.models.gpt import GPT, Embeddings, GPTConfig
 from gpt1_jax.models.heads import TaskModel
@@ -156,7 +156,7 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, classifie
         dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0)
     )
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
-    program = finetune._program(
+    program = finetuning._program(
         model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False, True
     )
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
@@ -230,7 +230,7 @@ def test_without_a_weight_the_lm_loss_is_not_computed_and_weights_are_the_same()
     )
     found = []
     for auxiliary in (True, False):
-        program = finetune._program(
+        program = finetuning._program(
             model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, 2, False, auxiliary
         )
         state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, start))

@@ -12,7 +12,7 @@ import exports
 import fake_hub
 import gpt1_jax
 from exports import run_main
-from gpt1_jax import finetune
+from gpt1_jax import finetuning
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face
@@ -184,7 +184,7 @@ def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkey
 def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, capsys):
     config = finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=f'hf:{NAME}')
     assert (
-        finetune.resolve(config)
+        finetuning.resolve(config)
         .origin.run.config['imported']['from']
         .startswith(f'Hugging Face, {NAME} at ')
     )

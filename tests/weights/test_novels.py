@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpt1_jax
-from gpt1_jax import pretrain
+from gpt1_jax import pretraining
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
@@ -33,7 +33,7 @@ def novels(tmp_path_factory):
 
 def test_its_tokenizer_is_named_as_the_model_is(novels):
     config = override(load_config('pretrain'), {'tokenizer__source': 'novels'})
-    found = Tokenizer.load(pretrain.prepare_config(config.data, config.tokenizer).tokenizer)
+    found = Tokenizer.load(pretraining.prepare_config(config.data, config.tokenizer).tokenizer)
     assert found.fingerprint == novels.tokenizer.fingerprint
     assert novels.config['imported']['from'] == 'gpt1_jax: novels'
 

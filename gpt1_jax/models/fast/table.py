@@ -54,7 +54,7 @@ def _result(operation, function):
     def call():
         x = jnp.zeros((2, 3, 4))
         arguments = {
-            'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x.dtype),
+            'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
             'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)),
             'gelu': (x,),
             'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
@@ -136,7 +136,7 @@ class Kernel(NamedTuple):
     function: str
     choices: tuple[str, ...]  # values of config.model.kernels that use it
     training: tuple[bool, ...]  # whether it serves training, evaluation, or both
-    # Which head sizes (attention), widths (add_and_norm) or numbers of rows (cross_entropy) it takes
+    # Which head sizes (attention), widths (add_and_norm), numbers of rows (cross_entropy) it takes
     takes: Callable[[int], bool]
     sizes: str  # the same in words, for the error
     platform: str  # where 'auto' uses it

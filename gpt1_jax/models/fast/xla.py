@@ -17,28 +17,27 @@ from jax import lax
 from gpt1_jax.models import ops
 from gpt1_jax.models.dropout import Dropout
 from gpt1_jax.models.fast import per_device
-from gpt1_jax.parallel.sharding import constrain, extent, gathered
+from gpt1_jax.parallel.sharding import constrain, extent
 
 # Embedding
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> jax.Array:
-    """On a mesh devices read the whole rounded table, which they have for the output layer, and the
-    gradient has the sharding of the table."""
-    whole = gathered(table.astype(dtype), 'embed/tokens')
+@jax.custom_vjp
+def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
+    """On a mesh devices read `whole`, which they have, and the gradient has the sharding of the
+    table."""
     return jnp.take(constrain(whole, 'embeddings'), ids, axis=0)
 
 
-def _look_up_gradient(dtype, saved, dy):
+def _look_up_gradient(saved, dy):
     table, ids = saved
     _, transposed = jax.vjp(lambda table: jnp.take(table, ids, axis=0), table)
     gradient = constrain(transposed(dy.astype(jnp.float32))[0], 'embeddings')
-    return constrain(gradient, 'embed/tokens'), None
+    return constrain(gradient, 'embed/tokens'), None, None
 
 
 look_up.defvjp(
-    lambda table, ids, dtype: (look_up(table, ids, dtype), (table, ids)), _look_up_gradient
+    lambda table, ids, whole: (look_up(table, ids, whole), (table, ids)), _look_up_gradient
 )
 
 

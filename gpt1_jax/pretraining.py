@@ -1,6 +1,7 @@
 """Sections 3.1 and 4.1: unsupervised pretraining.
 
 gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt'
+gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt' --init_from=novels --minutes=60
 
 Rerun an interrupted command to resume it; on the same devices and versions the result is the same
 to the bit (on a GPU with --deterministic).
@@ -20,7 +21,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
-from gpt1_jax.configs.pretrain import RULES
+from gpt1_jax.configs.pretrain import RULES, get_config
 from gpt1_jax.data import counts, prepare, tokens
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -30,8 +31,11 @@ from gpt1_jax.models import build as models
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
-from gpt1_jax.training import device_data, loop, losses, optimizer_config, validation
+from gpt1_jax.training import device_data, loop, losses, optimizer_config, profiling, validation
 from gpt1_jax.weights import from_hub
+
+# Passes over the text by a run that begins with the weights of another; the paper's are 100
+EPOCHS_AFTER = 3
 
 
 def run(
@@ -51,20 +55,54 @@ def run(
     """
     user_code.trust(config)
     setting = resolve(config, storage.path(directory))
-    with (
-        contextlib.nullcontext(lambda: None)
-        if dry_run
-        else workdir.hold(setting.directory) as check_lock
-    ):
+    hold = contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory)
+    with hold as check_lock:
         _check_run_there(setting, allow_change)
         job = build(setting)
-        workdir.compare(setting.directory, job.config, allow_change, job.intervals.total)
         if dry_run:
-            console.estimate(
-                job.program, job.hyper, job.batches, job.intervals.total, job.model.config
-            )
+            total = job.intervals.total
+            workdir.compare(setting.directory, job.config, allow_change, total)
+            console.estimate(job.program, job.hyper, job.batches, total, job.config['model'])
             return None
-        return train(setting, job, check_lock, fallback)
+        return session.train(job, setting.directory, check_lock, allow_change, fallback)
+
+
+def begin_from(config: ConfigDict, name: str) -> ConfigDict:
+    """The config with all that follows from beginning with the weights of another run: its sizes,
+    its vocabulary, and EPOCHS_AFTER epochs. Fields that differ from configs/pretrain.py are left.
+
+    name: as config.init_from. UserError if there is no such run.
+    """
+    model = workdir.load(from_hub.local_run(name)).config['model']
+    wanted = {f'model.{field}': model[field] for field in ('kind', *models.sizes(model['kind']))}
+    wanted |= {'tokenizer.source': name, 'train.epochs': EPOCHS_AFTER}
+    config = config.copy_and_resolve_references()
+    present = rules.flatten(config)
+    defaults = rules.flatten(get_config())
+    for field, value in wanted.items():
+        if present.get(field) == defaults.get(field):
+            config.update_from_flattened_dict({field: value})
+    config.init_from = name
+    return config
+
+
+def steps_in(config: ConfigDict, directory: str | storage.Path, minutes: float) -> int:
+    """How many updates take so many minutes here: as many as the run in the directory has, or, if
+    there is none, by the time of three updates. UserError as `run`."""
+    rules.require({'minutes': (minutes, rules.positive())})
+    directory = storage.path(directory)
+    if (directory / 'config.json').exists():
+        steps = workdir.load(directory).config['train']['steps']
+        if steps is None:
+            raise UserError(f'{directory}: its run was not started with minutes: leave them out')
+        return steps
+    user_code.trust(config)
+    job = build(resolve(config, directory))
+    step, _, memory = profiling.compile_step(job.program, job.hyper, job.batches)
+    seconds = profiling.time_steps(job.program, step, job.hyper, job.batches, steps=3)
+    if seconds is None:
+        raise UserError(f'a step needs {memory / 2**30:.1f} GiB, more than a device has free')
+    return max(1, int(60 * minutes / seconds))
 
 
 # Resolve
@@ -211,23 +249,7 @@ def _effective(setting, model, fingerprint):
 # Build
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """What a Setting trains, once its text is prepared."""
-
-    config: dict[str, Any]  # what config.json holds
-    model: Any
-    program: loop.Program
-    tokenizer: Tokenizer
-    valid: tokens.TokenStream
-    held_out: dict[str, Any]  # the manifest's entry of valid
-    batches: loop.Batches
-    hyper: dict[str, np.generic]
-    intervals: loop.Intervals
-    unigram_loss: float
-
-
-def build(setting: Setting) -> Job:
+def build(setting: Setting) -> session.Job:
     """The Job of a Setting; prepares its text where that is not done. UserError for a mistake in
     the text."""
     config = setting.config
@@ -280,17 +302,31 @@ def build(setting: Setting) -> Job:
     intervals = loop.Intervals(
         total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps
     )
-    return Job(
+    program = make_program(config, model, setting.mesh, total)
+    held_out = manifest['splits']['valid']
+
+    def start(fresh):
+        if setting.origin is None:
+            return fresh
+        origin = setting.origin
+        return checkpoint.restore_params(origin.run.checkpoints, origin.step, program.state.params)
+
+    def evaluate(current):
+        console.print_start(program, current.first, total, batches, fields)
+        bytes_per_token = held_out['bytes'] / held_out['tokens']
+        return _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current)
+
+    return session.Job(
         effective,
-        model,
-        make_program(config, model, setting.mesh, total),
         tokenizer,
-        valid,
-        manifest['splits']['valid'],
+        program,
         batches,
         hyperparameters(config, total),
         intervals,
-        unigram_loss,
+        start,
+        evaluate,
+        step_cost.flops_per_token(program.state.params, n_ctx),
+        counts.plateau_warning(unigram_loss, config.optimizer.warmup_steps),
     )
 
 
@@ -361,42 +397,7 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     return optimizer_config.hyperparameters(config, config.optimizer.warmup_steps, total)
 
 
-# Run
-
-
-def train(setting: Setting, job: Job, check_lock: Any, fallback: bool) -> workdir.Run:
-    """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see
-    workdir.hold."""
-    config = setting.config
-    program = job.program
-    total = job.intervals.total
-
-    def transfer(fresh):
-        if setting.origin is None:
-            return fresh
-        return checkpoint.restore_params(
-            setting.origin.run.checkpoints, setting.origin.step, program.state.params
-        )
-
-    this = session.open_run(setting.directory, job.config, job.tokenizer)
-    state = session.initial_state(this, program, config.seed, fallback, transfer)
-    warn = counts.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
-    flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
-    with session.Session(this, program, state, total, check_lock, warn, flops) as current:
-        console.print_start(program, state, total, job.batches, job.model.config)
-        loop.fit(
-            program,
-            state,
-            job.hyper,
-            job.batches,
-            job.intervals,
-            current,
-            _evaluation(job, setting, current),
-        )
-    return this
-
-
-def _evaluation(job, setting, current):
+def _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current):
     """The `evaluate` of loop.fit: logs the validation loss; the smaller it is, the better the
     state."""
     config = setting.config
@@ -404,17 +405,15 @@ def _evaluation(job, setting, current):
     # These fit in training
     rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)
     mean_loss = validation.mean_loss(
-        job.model, mesh, job.valid, config.eval.windows, rows, config.batch.loss_chunks
+        models.backbone(fields), mesh, valid, config.eval.windows, rows, config.batch.loss_chunks
     )
-    sample = text_generation.sampler(
-        job.config['model'], mesh, job.tokenizer, job.valid, config.eval.sample
-    )
+    sample = text_generation.sampler(fields, mesh, tokenizer, valid, config.eval.sample)
 
     def evaluate(state):
         step = int(state.step)
         loss = mean_loss(state.params)
         perplexity = metrics.perplexity(loss)
-        bits = metrics.bits_per_byte(loss, job.held_out['bytes'] / job.held_out['tokens'])
+        bits = metrics.bits_per_byte(loss, bytes_per_token)
         current.append(
             step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits}
         )
@@ -437,6 +436,17 @@ def _define_flags():
         'A config by its name, or a file of your own: FILE.py; --config.FIELD=VALUE sets a field.',
     )
     cli.define_run_flags()
+    flags.DEFINE_string(
+        'init_from',
+        None,
+        'Begin with the weights of this run, its sizes and its vocabulary: novels, DIR or '
+        f'hf:USER/NAME; {EPOCHS_AFTER} epochs unless told.',
+    )
+    flags.DEFINE_float(
+        'minutes',
+        None,
+        'Train for about so long: three updates are timed, and the number of updates is fixed.',
+    )
     flags.DEFINE_bool(
         'dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.'
     )
@@ -447,7 +457,10 @@ def main() -> None:
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if f.workdir is None:
         raise UserError('give --workdir=DIR')
-    run(f.config, f.workdir, f.allow_change, f.dry_run, f.fallback)
+    config = f.config if f.init_from is None else begin_from(f.config, f.init_from)
+    if f.minutes is not None:
+        config.train.steps = steps_in(config, f.workdir, f.minutes)
+    run(config, f.workdir, f.allow_change, f.dry_run, f.fallback)
 
 
 if __name__ == '__main__':

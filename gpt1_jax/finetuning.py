@@ -7,11 +7,9 @@ gpt1 finetune --workdir=DIR --evaluate_only --split=dev
 gpt1 finetune --workdir=DIR --evaluate_only --data=labelled.csv
 """
 
-import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,13 +21,11 @@ from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.configs.finetune import RULES
 from gpt1_jax.data import batches, examination, inspection
-from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.evaluation import fine_tuned, task_metrics
 from gpt1_jax.models import heads
 from gpt1_jax.models.build import precision
 from gpt1_jax.models.fast import self_check, table
-from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, fine_tuning, results, session, workdir
 from gpt1_jax.training import loop, losses, optimizer_config, transfer
@@ -55,14 +51,14 @@ def run(
     setting = resolve(config)
     results_file = storage.path(config.results) if config.results else None
     results.check(results_file)
+    scored: dict[tuple[str, int], np.ndarray] = {}
     with workdir.hold(directory) as check_lock:
-        job = build(setting)
-        workdir.compare(directory, job.config, allow_change, job.intervals.total)
+        job = build(setting, scored)
         started = time.perf_counter()
-        this, scored = train(setting, job, directory, check_lock, fallback)
-        details: dict[str, Any] = (
-            {} if this.was_changed() else {'key': fine_tuning.run_key(setting)}
-        )
+        this = session.train(job, directory, check_lock, allow_change, fallback)
+        details: dict[str, Any] = {}
+        if not this.was_changed():
+            details['key'] = fine_tuning.run_key(setting)
         details['tokens'] = int(job.batches.tokens_per_step * job.intervals.total)
         rows = []
         for split in config.eval.splits:
@@ -129,22 +125,13 @@ def resolve(config: ConfigDict) -> fine_tuning.Setting:
 # Build
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """What a Setting trains, once its rows are encoded."""
+def build(
+    setting: fine_tuning.Setting, scored: dict[tuple[str, int], np.ndarray] | None = None
+) -> session.Job:
+    """The Job of a Setting; reads and encodes its rows. UserError for a mistake in them.
 
-    config: dict  # what config.json holds
-    model: TaskModel
-    program: loop.Program
-    dev: list[Encoded]
-    shapes: batches.Sizes
-    batches: loop.Batches
-    hyper: dict[str, np.generic]
-    intervals: loop.Intervals
-
-
-def build(setting: fine_tuning.Setting) -> Job:
-    """The Job of a Setting; reads and encodes its rows. UserError for a mistake in them."""
+    scored: {(split, step): scores}, to which evaluations during the training are added.
+    """
     config = setting.config
     mesh = sharding.make_mesh(**config.mesh)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
@@ -185,15 +172,35 @@ def build(setting: fine_tuning.Setting) -> Job:
         setting.task.squared,
         config.lm_weight > 0,
     )
-    return Job(
+
+    def start(fresh):
+        """The pretrained weights put in; the head and the specials stay as drawn."""
+        origin = setting.origin
+        backbone = program.state.params['backbone']
+        if origin is None or setting.n_transfer == transfer.NOTHING:
+            return fresh
+        embeddings = {
+            name: array for name, array in backbone['embed'].items() if name != 'specials'
+        }
+        pretrained = checkpoint.restore_params(
+            origin.run.checkpoints, origin.step, backbone | {'embed': embeddings}
+        )
+        transferred = transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)
+        return fresh | {'backbone': transferred}
+
+    def evaluate(current):
+        kept = {} if scored is None else scored
+        return _evaluation(setting, model, mesh, dev, shapes, kept, current)
+
+    return session.Job(
         _effective_config(setting, shapes, epochs),
-        model,
+        setting.tokenizer,
         program,
-        dev,
-        shapes,
         loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)),
         hyper,
         loop.Intervals(total, config.log_every, evaluate_every=every, save_every=every),
+        start,
+        evaluate,
     )
 
 
@@ -306,62 +313,16 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
     )
 
 
-# Run
-
-
-def train(
-    setting: fine_tuning.Setting,
-    job: Job,
-    directory: storage.Path,
-    check_lock: Callable[[], None],
-    fallback: bool,
-) -> tuple[workdir.Run, dict]:
-    """Train a Job to its last step. Returns the run, and {(split, step): scores} of the evaluations
-    meanwhile."""
-
-    def transferred(fresh):
-        """The fresh parameters with the pretrained weights put in; the head and the specials stay
-        as drawn."""
-        origin = setting.origin
-        backbone = job.program.state.params['backbone']
-        if origin is None or setting.n_transfer == transfer.NOTHING:
-            return fresh
-        embeddings = {
-            name: array for name, array in backbone['embed'].items() if name != 'specials'
-        }
-        pretrained = checkpoint.restore_params(
-            origin.run.checkpoints, origin.step, backbone | {'embed': embeddings}
-        )
-        return fresh | {
-            'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)
-        }
-
-    this = session.open_run(directory, job.config, setting.tokenizer)
-    state = session.initial_state(this, job.program, setting.config.seed, fallback, transferred)
-    scored: dict[tuple[str, int], np.ndarray] = {}
-    with session.Session(this, job.program, state, job.intervals.total, check_lock) as current:
-        evaluate = _evaluation(setting, job, current, scored)
-        loop.fit(job.program, state, job.hyper, job.batches, job.intervals, current, evaluate)
-    return this, scored
-
-
-def _evaluation(setting, job, current, scored):
+def _evaluation(setting, model, mesh, dev, shapes, scored, current):
     """The `evaluate` of loop.fit: logs dev's metrics and keeps the predictions in `scored`; the
     task's first metric decides which state is best."""
     task = setting.task
-    gold = np.array([row.label for row in job.dev])
+    gold = np.array([row.label for row in dev])
+    size = setting.config.batch.eval_size
 
     def evaluate(state):
         step = int(state.step)
-        scored['dev', step] = fine_tuned.scores(
-            task,
-            job.model,
-            job.program.mesh,
-            state.params,
-            job.dev,
-            setting.config.batch.eval_size,
-            job.shapes,
-        )
+        scored['dev', step] = fine_tuned.scores(task, model, mesh, state.params, dev, size, shapes)
         values = task_metrics.compute(task, gold, scored['dev', step])
         current.append(step, {f'dev_{name}': value for name, value in values.items()})
         print(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from event_files import points, points_of
-from gpt1_jax import pretrain, verify
+from gpt1_jax import pretraining, verify
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import open_split
 from gpt1_jax.errors import UserError
@@ -26,7 +26,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def straight(text, tmp_path_factory):
-    return pretrain.run(
+    return pretraining.run(
         pretrain_config(text, tensorboard=True), tmp_path_factory.mktemp('straight') / 'run'
     )
 
@@ -58,12 +58,12 @@ def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_th
     text, straight, tmp_path, capsys
 ):
     with power_cut(15):
-        pretrain.run(
+        pretraining.run(
             pretrain_config(text, tensorboard=True, data__resident='yes'), tmp_path / 'run'
         )
     assert '; tokens on each device, 0.0 MiB' in capsys.readouterr().out
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 15
-    run = pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
+    run = pretraining.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
     assert '; tokens read a step ahead' in capsys.readouterr().out
     assert arrays(run, 30) == arrays(straight, 30)
     assert losses(run) == losses(straight)
@@ -77,10 +77,10 @@ def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_w
 ):
     for step in (12, 14):  # asked to stop one step before
         with sigterm(step - 1):
-            pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
+            pretraining.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
         run = workdir.load(tmp_path / 'run')
         assert run.steps()[-1] == step and [step for step, _ in losses(run)] == [5, 10]
-    run = pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
+    run = pretraining.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
     assert rows(run) == rows(straight)
     assert points(run.path / 'tensorboard') == points_of(results.read(run.metrics))
 
@@ -102,15 +102,17 @@ def test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another
         ),
     ):
         with pytest.raises(UserError, match=message):
-            pretrain.run(pretrain_config(text, **change), tmp_path / 'copy')
-    run = pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy', allow_change=True)
+            pretraining.run(pretrain_config(text, **change), tmp_path / 'copy')
+    run = pretraining.run(
+        pretrain_config(text, train__steps=32), tmp_path / 'copy', allow_change=True
+    )
     assert run.steps()[-1] == 32
 
 
 def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
     shutil.copytree(straight.path, tmp_path / 'copy')
     shutil.rmtree(tmp_path / 'copy' / 'checkpoints' / '30')
-    run = pretrain.run(
+    run = pretraining.run(
         pretrain_config(
             text, mesh__data=2, mesh__fsdp=2, mesh__tensor=2, batch__microbatches=2, log_every=7
         ),
@@ -133,13 +135,13 @@ def test_init_from_takes_the_weights_and_a_fresh_schedule_and_wants_their_tokeni
         optimizer__warmup_steps=1,
         tokenizer__source=str(straight.path / 'tokenizer'),
     )
-    run = pretrain.run(config, tmp_path / 'run')
+    run = pretraining.run(config, tmp_path / 'run')
     # The first update's rate is zero (warm-up from zero), so the weights are still the other run's.
     assert arrays(run, 1)['params'] == arrays(straight, 30)['params']
     assert arrays(run, 1)['opt_state'] != arrays(straight, 30)['opt_state']
     prepare(tmp_path / 'other' / 'tokens', str(text), 0.2, merges=50, processes=1)
     with pytest.raises(UserError, match='its tokenizer is another one'):
-        pretrain.run(
+        pretraining.run(
             pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50),
             tmp_path / 'other',
         )
@@ -157,10 +159,10 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
 
     def refused(directory, *given, **overrides):
         with pytest.raises(UserError, match='holds another run .fingerprint.origin: '):
-            pretrain.run(config(*given, **overrides), directory)
+            pretraining.run(config(*given, **overrides), directory)
 
     origin = shutil.copytree(straight.path, tmp_path / 'origin')
-    run = pretrain.run(config(str(origin)), tmp_path / 'run')
+    run = pretraining.run(config(str(origin)), tmp_path / 'run')
     recorded = json.loads((run.path / 'config.json').read_text())
     refused(run.path, None)
     refused(run.path, str(origin), init_step=straight.steps()[0])
@@ -169,28 +171,28 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
     shutil.rmtree(origin / 'checkpoints' / '30')  # its latest weights are others now
     refused(tmp_path / 'killed', str(origin))  # it would begin with them
     shutil.rmtree(origin)
-    pretrain.run(config(f'{tmp_path}/./origin/', steps=2), run.path, allow_change=True)
+    pretraining.run(config(f'{tmp_path}/./origin/', steps=2), run.path, allow_change=True)
     assert (
         run.steps()[-1] == 2
         and json.loads((run.path / 'config.json').read_text())['fingerprint']
         == (recorded['fingerprint'])
     )
-    refused(pretrain.run(config(None), tmp_path / 'scratch').path, str(straight.path))
+    refused(pretraining.run(config(None), tmp_path / 'scratch').path, str(straight.path))
 
 
 def test_validation_reads_no_more_windows_at_once_than_training(text, tmp_path, monkeypatch):
     """Or a run that fits could fail at its first validation, before anything is saved."""
     asked = []
-    mean_loss = pretrain.validation.mean_loss
+    mean_loss = pretraining.validation.mean_loss
     monkeypatch.setattr(
-        pretrain.validation,
+        pretraining.validation,
         'mean_loss',
         lambda model, mesh, valid, windows, rows, *more: (
             asked.append(rows) or mean_loss(model, mesh, valid, windows, rows, *more)
         ),
     )
     for changes in ({'batch__size': 16, 'batch__microbatches': 2}, {'eval__batch_size': 3}):
-        pretrain.run(
+        pretraining.run(
             pretrain_config(text, train__steps=1, **{'eval__batch_size': 64} | changes),
             tmp_path / str(asked),
         )
@@ -201,7 +203,7 @@ def test_epochs_end_at_a_whole_update_which_is_saved(straight, tmp_path):
     tokens = straight.path / 'tokens'
     windows = open_split(tokens, 'train').n_windows(16)
     size = windows * 2 // 3 // 8 * 8  # an epoch is about one and a half updates
-    run = pretrain.run(
+    run = pretraining.run(
         pretrain_config(
             '', data__tokens=str(tokens), train__steps=None, train__epochs=1, batch__size=size
         ),
@@ -212,7 +214,7 @@ def test_epochs_end_at_a_whole_update_which_is_saved(straight, tmp_path):
 
 def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):
     assert (
-        pretrain.run(
+        pretraining.run(
             pretrain_config(text, optimizer__warmup_steps=4), tmp_path / 'run', dry_run=True
         )
         is None
@@ -237,7 +239,7 @@ def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(
     monkeypatch.setattr(profiling, 'time_steps', None)  # not called
     config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
     assert (
-        pretrain.run(config, tmp_path / 'run', dry_run=True) is None
+        pretraining.run(config, tmp_path / 'run', dry_run=True) is None
         and not (tmp_path / 'run').exists()
     )
     assert (
@@ -251,8 +253,8 @@ def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, 
     kept = checkpoint.steps(tmp_path / 'run' / 'checkpoints')
     (tmp_path / 'run' / 'checkpoints' / '30' / 'opt_state' / 'manifest.ocdbt').unlink()
     with pytest.raises(UserError, match='30: opt_state is damaged .*--fallback resumes'):
-        pretrain.run(pretrain_config(text), tmp_path / 'run')
-    run = pretrain.run(pretrain_config(text), tmp_path / 'run', fallback=True)
+        pretraining.run(pretrain_config(text), tmp_path / 'run')
+    run = pretraining.run(pretrain_config(text), tmp_path / 'run', fallback=True)
     assert f'step {kept[-2]} of 30: resuming' in capsys.readouterr().out
     assert arrays(run, 30) == arrays(straight, 30) and losses(run) == losses(straight)
     assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == kept
@@ -268,8 +270,7 @@ def test_a_mistake_is_named_before_the_text_is_read(text, straight, tmp_path):
         (
             tmp_path / 'run',
             bad,
-            r'resid_dropout is 1.0, must be .*; model.dtype is .float16., '
-            r'must be',
+            r'model.dtype is .float16., must be .*; model.resid_dropout is 1.0, must be',
         ),
         (tuned, {}, 'tuned holds a fine-tuning run: use a new --workdir$'),
         (
@@ -279,7 +280,7 @@ def test_a_mistake_is_named_before_the_text_is_read(text, straight, tmp_path):
         ),
     ):
         with pytest.raises(UserError, match=message):
-            pretrain.run(pretrain_config(text, **overrides), directory)
+            pretraining.run(pretrain_config(text, **overrides), directory)
         left.append([file.name for file in directory.glob('*')])
     assert left[:2] == [[], ['config.json']] and 'tokens' not in left[2]
 
@@ -288,12 +289,12 @@ def test_checkpoints_that_were_kept_for_good_stay_when_the_run_goes_on_without_t
     text, straight, tmp_path
 ):
     shutil.copytree(straight.path, tmp_path / 'run')
-    one = pretrain.run(
+    one = pretraining.run(
         pretrain_config(text, train__steps=31, checkpoint__keep_steps=(25, 31)),
         tmp_path / 'run',
         True,
     )
-    other = pretrain.run(pretrain_config(text, train__steps=45), one.path, allow_change=True)
+    other = pretraining.run(pretrain_config(text, train__steps=45), one.path, allow_change=True)
     assert {25, 31} <= {*other.steps()} and other.config['checkpoint']['keep_steps'] == (25, 31)
 
 
@@ -303,16 +304,16 @@ def test_fewer_steps_than_were_made_are_refused_and_recorded_nowhere(text, strai
         with pytest.raises(
             UserError, match='run: step 30 is there already: .* at least 30 steps, not 20'
         ):
-            pretrain.run(pretrain_config(text, train__steps=20), tmp_path / 'run', True, dry_run)
+            pretraining.run(pretrain_config(text, train__steps=20), tmp_path / 'run', True, dry_run)
     assert workdir.load(tmp_path / 'run').config['train']['steps'] == 30
 
 
 def test_a_finished_run_takes_another_evaluation_but_no_other_rate(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'run')
     assert (
-        pretrain.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True).config['eval'][
-            'windows'
-        ]
+        pretraining.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True).config[
+            'eval'
+        ]['windows']
         == 8
     )
     verify.run(tmp_path / 'run')  # raises where config.json is not what was trained with
@@ -320,7 +321,7 @@ def test_a_finished_run_takes_another_evaluation_but_no_other_rate(text, straigh
         UserError,
         match='run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: ',
     ):
-        pretrain.run(
+        pretraining.run(
             pretrain_config(text, eval__windows=8, optimizer__peak_rate=0.02),
             tmp_path / 'run',
             True,
@@ -333,7 +334,7 @@ def test_a_step_of_the_past_that_is_not_saved_is_named_and_not_recorded_as_kept(
 ):
     shutil.copytree(straight.path, tmp_path / 'run')
     config = pretrain_config(text, train__steps=31, checkpoint__keep_steps=(12, 25, 31))
-    run = pretrain.run(config, tmp_path / 'run', allow_change=True)
+    run = pretraining.run(config, tmp_path / 'run', allow_change=True)
     assert (
         'notice: not kept, as the run has made them without saving them: 12\n'
         in capsys.readouterr().out
@@ -349,7 +350,7 @@ def test_weights_of_other_sizes_are_refused_by_field_before_the_text_is_read(str
         tokenizer__source=str(straight.path),
     )
     with pytest.raises(UserError, match=f'model.n_ctx is 32, that of {straight.path} is 16$'):
-        pretrain.run(config, tmp_path / 'run')
+        pretraining.run(config, tmp_path / 'run')
     assert list((tmp_path / 'run').glob('*')) == []
 
 
@@ -357,12 +358,14 @@ def test_a_run_that_made_no_step_may_become_another_one(straight, tmp_path, monk
     tokens = tmp_path / 'tokens'
     config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
     with monkeypatch.context() as patch:
-        patch.setattr(pretrain.loop, 'fit', None)
+        patch.setattr(pretraining.loop, 'fit', None)
         with pytest.raises(TypeError):
-            pretrain.run(config, tmp_path / 'run')
+            pretraining.run(config, tmp_path / 'run')
     prepare(tokens, str(straight.path / 'parameters.txt'), 0.2, merges=50, processes=1)
     other = pretrain_config('', data__tokens=str(tokens), seed=1, model__n_layer=1, train__steps=2)
-    assert pretrain.run(other, tmp_path / 'run').tokenizer() == Tokenizer.load(tokens / 'tokenizer')
+    assert pretraining.run(other, tmp_path / 'run').tokenizer() == Tokenizer.load(
+        tokens / 'tokenizer'
+    )
 
 
 def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_run(
@@ -376,7 +379,7 @@ def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_r
         ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni'),
     ):
         with pytest.raises(UserError, match=message):
-            pretrain.run(pretrain_config(books, **overrides), tmp_path / 'run', dry_run=True)
+            pretraining.run(pretrain_config(books, **overrides), tmp_path / 'run', dry_run=True)
 
 
 def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_they_were(
@@ -402,9 +405,9 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
         ),
     ):
         with pytest.raises(UserError, match=message):
-            pretrain.run(pretrain_config(books, **overrides), run)
+            pretraining.run(pretrain_config(books, **overrides), run)
     assert (
-        pretrain.run(
+        pretraining.run(
             pretrain_config('', tokenizer__source='gone', train__steps=31), run, True
         ).steps()[-1]
         == 31
@@ -429,6 +432,6 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
 def test_text_that_is_missing_is_asked_for_in_the_way_that_these_processes_take_it(
     tmp_path, monkeypatch, processes, message
 ):
-    monkeypatch.setattr(pretrain.jax, 'process_count', lambda: processes)
+    monkeypatch.setattr(pretraining.jax, 'process_count', lambda: processes)
     with pytest.raises(UserError, match=f'run/tokens: no prepared text there: {message}'):
-        pretrain.resolve(pretrain_config('books' if processes == 2 else ''), tmp_path / 'run')
+        pretraining.resolve(pretrain_config('books' if processes == 2 else ''), tmp_path / 'run')
