@@ -77,6 +77,9 @@ def begin_from(config: ConfigDict, name: str) -> ConfigDict:
     wanted = {f'model.{field}': model[field] for field in ('kind', *models.sizes(model['kind']))}
     wanted |= {'tokenizer.source': name, 'train.epochs': EPOCHS_AFTER}
     config = config.copy_and_resolve_references()
+    if config.tokenizer.source == 'train':
+        with config.ignore_type():
+            config.tokenizer.vocab_size = None
     present = rules.flatten(config)
     defaults = rules.flatten(get_config())
     for field, value in wanted.items():
