@@ -10,6 +10,8 @@ from ml_collections import ConfigDict, config_dict
 from gpt1_jax import rules
 from gpt1_jax.rules import between, one_of, positive, several, whole
 
+WARMUP = 2000  # updates (4.1: 2000)
+
 
 def get_config():
     config = ConfigDict()
@@ -93,7 +95,8 @@ def get_config():
 
     config.optimizer = adam()  # what pretraining and fine-tuning share
     config.optimizer.peak_rate = 2.5e-4  # peak learning rate (4.1: 2.5e-4)
-    config.optimizer.warmup_steps = 2000  # updates of linear warm-up from zero (4.1: 2000)
+    # Updates of linear warm-up from zero; left open, 4.1's 2000 or a tenth of a shorter run
+    config.optimizer.warmup_steps = config_dict.placeholder(int)
     # After the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or
     config.optimizer.schedule = 'cosine'
     # FILE:NAME
@@ -142,6 +145,11 @@ def get_config():
     config.init_from = config_dict.placeholder(str)
     config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
     return config
+
+
+def warmup_steps(given: int | None, total: int) -> int:
+    """The updates of warm-up in a run of `total`: those given, or the paper's, at most a tenth."""
+    return min(WARMUP, total // 10) if given is None else given
 
 
 def adam():

@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
-from gpt1_jax.configs.pretrain import RULES
+from gpt1_jax.configs.pretrain import RULES, warmup_steps
 from gpt1_jax.data import counts, prepare, tokens
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -183,10 +183,14 @@ def _several(names):
 def _check_run_there(setting, allow_change):
     """workdir.compare for all that is known before any text is read."""
     if (setting.directory / 'config.json').exists():
-        there = workdir.load(setting.directory).config
+        there = workdir.load(setting.directory)
+        optimizer = setting.config.optimizer
+        # Left open, the warm-up stays as it was, also if the run now becomes longer.
+        if optimizer.warmup_steps is None and there.trained():
+            optimizer.warmup_steps = there.config.get('optimizer', {}).get('warmup_steps')
         workdir.compare(
             setting.directory,
-            _effective(setting, there['model'], there['fingerprint']),
+            _effective(setting, there.config['model'], there.config['fingerprint']),
             allow_change,
             setting.config.train.steps,
         )
@@ -256,6 +260,7 @@ def build(setting: Setting) -> Job:
     per_epoch = train.n_windows(n_ctx) / size
     total = config.train.steps or int(config.train.epochs * per_epoch)
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
+    config.optimizer.warmup_steps = warmup_steps(config.optimizer.warmup_steps, total)
     effective = _effective(
         setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint}
     )
@@ -358,7 +363,8 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     """The scalars that a step takes besides state and batch. total: steps of the whole training."""
-    return optimizer_config.hyperparameters(config, config.optimizer.warmup_steps, total)
+    warmup = warmup_steps(config.optimizer.warmup_steps, total)
+    return optimizer_config.hyperparameters(config, warmup, total)
 
 
 # Run

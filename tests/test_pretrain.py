@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from gpt1_jax.configs.pretrain import warmup_steps
 
 from event_files import points, points_of
 from gpt1_jax import pretrain, verify
@@ -105,6 +106,29 @@ def test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another
             pretrain.run(pretrain_config(text, **change), tmp_path / 'copy')
     run = pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy', allow_change=True)
     assert run.steps()[-1] == 32
+
+
+@pytest.mark.parametrize(
+    'given, total, found',
+    [(None, 1_000_000, 2000), (None, 20_000, 2000), (None, 30, 3), (None, 9, 0), (500, 300, 500)],
+)
+def test_a_warm_up_left_open_is_the_paper_s_and_at_most_a_tenth_of_the_run(given, total, found):
+    assert warmup_steps(given, total) == found
+    config = pretrain_config('', optimizer__warmup_steps=given)
+    assert pretrain.hyperparameters(config, total)['warmup'] == found
+
+
+def test_a_warm_up_left_open_is_recorded_and_stays_when_the_run_goes_on(text, straight, tmp_path):
+    def run(steps, **how):
+        config = pretrain_config(text, train__steps=steps, optimizer__warmup_steps=None)
+        run = pretrain.run(config, tmp_path / 'run', **how)
+        assert workdir.load(run.path).config['optimizer']['warmup_steps'] == 3
+        return run
+
+    with power_cut(15):
+        run(30)
+    assert arrays(run(30), 30) == arrays(straight, 30)
+    run(40, allow_change=True)
 
 
 def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
