@@ -180,7 +180,9 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
         )
 
     def refused(directory, *given, **overrides):
-        with pytest.raises(UserError, match='holds another run .fingerprint.origin: '):
+        with pytest.raises(
+            UserError, match='holds another run .the checkpoint that training began with has'
+        ):
             pretrain.run(config(*given, **overrides), directory)
 
     origin = shutil.copytree(straight.path, tmp_path / 'origin')
@@ -397,7 +399,7 @@ def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_r
     for books, overrides, message in (
         ('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
         ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
-        ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni'),
+        ('', {'data__tokens': str(tmp_path / 'other')}, 'run .the vocabulary has other contents'),
     ):
         with pytest.raises(UserError, match=message):
             pretrain.run(pretrain_config(books, **overrides), tmp_path / 'run', dry_run=True)

@@ -33,6 +33,15 @@ def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, give
         config_file.path_of(given)
 
 
+def test_a_config_of_experiments_names_its_part_for_the_program(monkeypatch):
+    for given, message in {
+        'overnight_cpu': ': give --config=overnight_cpu:pretrain$',
+        'one_gpu': 'a program of experiments/$',
+    }.items():
+        with pytest.raises(UserError, match=message):
+            config_of(monkeypatch, f'--config={given}', default='pretrain')
+
+
 def config_of(monkeypatch, *words, default='finetune:cola'):
     values = flags.FlagValues()
     monkeypatch.setattr(flags, 'FLAGS', values)
