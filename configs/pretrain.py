@@ -149,7 +149,9 @@ def get_config():
 
 def warmup_steps(given: int | None, total: int) -> int:
     """The updates of warm-up in a run of `total`: those given, or the paper's, at most a tenth."""
-    return min(WARMUP, total // 10) if given is None else given
+    if given is None:
+        return min(WARMUP, total // 10)
+    return given
 
 
 def adam():

@@ -2,6 +2,10 @@
 
 gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt'
 
+A laptop, two minutes   --config=notebook, 0.9M parameters; it brings its corpus
+One GPU                 --config=pretrain --config.model.dtype=bfloat16, the paper's 116M parameters
+A night of two cores    --config=overnight_cpu:pretrain, 6.9M parameters
+
 Rerun an interrupted command to resume it; on the same devices and versions the result is the same
 to the bit (on a GPU with --deterministic).
 """

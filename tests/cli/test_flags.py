@@ -1,13 +1,14 @@
 """--config: a path, or a config of the package, and its fields in --help; the answers to mistakes
 in flags."""
 
+import re
 import sys
 
 import pytest
 from absl import flags
-from gpt1_jax.configs.pretrain import warmup_steps
+from gpt1_jax.configs.pretrain import RULES, warmup_steps
 
-from gpt1_jax import cli
+from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.errors import UserError
 from refusal import refusal
@@ -31,6 +32,15 @@ def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, give
     monkeypatch.chdir(tmp_path)
     with pytest.raises(flags.IllegalFlagValueError, match=f'^--config={given}: no such file{hint}'):
         config_file.path_of(given)
+
+
+def test_the_help_of_pretrain_says_which_config_suits_which_machine():
+    names = re.findall(r'^[A-Z].* --config=([\w:]+)', pretrain.__doc__, re.MULTILINE)
+    assert names == ['notebook', 'pretrain', 'overnight_cpu:pretrain']
+    for name in names:
+        config = config_file.load(name)
+        assert {*rules.flatten(config), *config} >= RULES.keys()
+    assert config_file.load('notebook').data.corpus == 'novels'
 
 
 def test_a_config_of_experiments_names_its_part_for_the_program(monkeypatch):
