@@ -30,9 +30,10 @@ def get_config():
     config.run_minutes = config_dict.placeholder(float)
     config.start = True  # do the runs that results.jsonl lacks; False: they are n/a (not run)
 
-    config.data = ''  # directory that holds the data sets.
-    # 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data, 'parquet:DIR' or 'hf:USER/NAME' Parquet
-    # files; each stands for the whole path. What is missing is n/a.
+    # directory that holds the data sets. 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data,
+    # 'parquet:DIR' or 'hf:USER/NAME' Parquet files; each stands for the whole path. What is missing
+    # is n/a.
+    config.data = ''
     config.directories = ConfigDict(
         {  # subdirectory of config.data with each set
             'cola': 'CoLA',

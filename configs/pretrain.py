@@ -10,15 +10,17 @@ from ml_collections import ConfigDict, config_dict
 from gpt1_jax import rules
 from gpt1_jax.rules import between, one_of, positive, several, whole
 
+WARMUP = 2000  # updates (4.1: 2000)
+
 
 def get_config():
     config = ConfigDict()
     config.seed = 0  # of weights, order of windows and dropout
 
     config.model = ConfigDict()
-    # 'gpt'; 'lstm' (Table 5), one layer: n_units in place of n_layer, n_embd,
+    # 'gpt'; 'lstm' (Table 5), one layer: n_units in place of n_layer, n_embd, n_head and n_inner;
+    # or FILE:CLASS
     config.model.kind = 'gpt'
-    # n_head and n_inner; or FILE:CLASS
     config.model.n_layer = 12  # blocks (4.1: 12)
     config.model.n_embd = 768  # width of the states (4.1: 768)
     config.model.n_head = 12  # attention heads (4.1: 12)
@@ -28,15 +30,13 @@ def get_config():
     config.model.n_ctx = 512  # tokens per window (4.1: 512)
     config.model.embd_dropout = 0.1  # on the embedding matrix (4.1: 0.1)
     config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1); not in the LSTM
-    # after the output projections of attention and MLP (4.1: 0.1); on an
+    # after the output projections of attention and MLP (4.1: 0.1); on an LSTM's output
     config.model.resid_dropout = 0.1
-    # LSTM's output
     # of products and activations: 'float32' or 'bfloat16'; weights are float32
     config.model.dtype = 'float32'
-    # of float32 products: 'highest' is float32 itself, others are faster and
+    # of float32 products: 'highest' is float32 itself, others are faster and less exact: on an H200
+    # 'high' and 'default' are TF32, 7 times the peak; on TPUs 3 or 1 bfloat16 passes, not 6
     config.model.precision = 'highest'
-    # less exact: on an H200 'high' and 'default' are TF32, 7 times the peak; on TPUs 3 or 1
-    # bfloat16 passes, not 6
     # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.remat = False
     # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
@@ -91,10 +91,10 @@ def get_config():
 
     config.optimizer = adam()  # what pretraining and fine-tuning share
     config.optimizer.peak_rate = 2.5e-4  # peak learning rate (4.1: 2.5e-4)
-    config.optimizer.warmup_steps = 2000  # updates of linear warm-up from zero (4.1: 2000)
-    # after the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or
+    # updates of linear warm-up from zero; left open, 4.1's 2000 or a tenth of a shorter run
+    config.optimizer.warmup_steps = config_dict.placeholder(int)
+    # after the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or FILE:NAME
     config.optimizer.schedule = 'cosine'
-    # FILE:NAME
     # 'stable_decay': constant, then linear to zero over the last updates
     config.optimizer.decay_steps = 0
 
@@ -134,6 +134,13 @@ def get_config():
     config.init_from = config_dict.placeholder(str)
     config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
     return config
+
+
+def warmup_steps(given: int | None, total: int) -> int:
+    """The updates of warm-up in a run of `total`: those given, or the paper's, at most a tenth."""
+    if given is None:
+        return min(WARMUP, total // 10)
+    return given
 
 
 def adam():

@@ -64,8 +64,9 @@ def get_config():
     # deadline, of device time without prepare and report; default none
     config.minutes = config_dict.placeholder(float)
     config.limits = ConfigDict()  # {stage: minutes}: when they are over, the next stage begins
-    config.saved = 12  # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
+    # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
     # config.pretrain.checkpoint.keep_steps names none
+    config.saved = 12
 
     config.pretrain = pretrain.get_config()  # the Transformer
     config.lstm_differs = ConfigDict(

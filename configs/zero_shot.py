@@ -20,9 +20,9 @@ def get_config(task='cola'):
     config.data = ConfigDict()
     config.data.dir = ''  # directory of official or Parquet files; tfds:DIR; hf:USER/NAME
     config.data.split = SPLIT.get(task, 'dev')  # split that is scored
-    # rows of the split, at most, always the same; default all. Of
+    # rows of the split, at most, always the same; default all. Of the training rows too, on which
+    # CoLA's threshold is chosen
     config.data.rows = config_dict.placeholder(int)
-    # the training rows too, on which CoLA's threshold is chosen
     config.data.skip_bad = False  # leave rows out that cannot be read or scored, and say how many
     # blimp: JSON {set: [pairs]}, reported beside all pairs
     config.data.filter = config_dict.placeholder(str)

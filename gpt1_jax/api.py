@@ -63,8 +63,8 @@ class Trained:
     fine_tuned.predict.
 
     Rows, in `embed`, `attention` and `classify`, are texts. For a fine-tuned run they are its
-    task's inputs: a text; a pair of texts, such as premise and hypothesis; or for multiple choice
-    {'texts': [...], 'choices': [...]}.
+    task's inputs: a text; a pair of texts, such as premise and hypothesis; for multiple choice
+    {'texts': [...], 'choices': [...]}; or, of a set of your own, {column: value} as in its files.
     """
 
     path: str

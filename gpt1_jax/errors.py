@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 MAX_MESSAGE = 2000  # characters; longer messages lose their middle
 MAX_VALUE = 300  # characters of one value inside a message
+TYPED: dict[str, str] = {}  # {path in the cache: the name that the user gave}, for messages
 
 
 class UserError(Exception):
@@ -22,7 +23,7 @@ class UserError(Exception):
     """
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*(one_line(arg) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*(_as_typed(arg) if isinstance(arg, str) else arg for arg in args))
 
     def _render_traceback_(self) -> list[str]:
         """IPython calls this instead of printing a traceback, so notebooks also show one line."""
@@ -40,6 +41,12 @@ def fail(message: str) -> NoReturn:
     they skip bad rows and collect the messages.
     """
     raise UserError(message) from None
+
+
+def _as_typed(message):
+    for path, name in TYPED.items():
+        message = message.replace(path, name)
+    return one_line(message)
 
 
 def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:

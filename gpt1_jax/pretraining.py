@@ -3,6 +3,10 @@
 gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt'
 gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt' --init_from=novels --minutes=60
 
+A laptop, two minutes   --config=notebook, 0.9M parameters; it brings its corpus
+One GPU                 --config=pretrain --config.model.dtype=bfloat16, the paper's 116M parameters
+A night of two cores    --config=overnight_cpu:pretrain, 6.9M parameters
+
 Rerun an interrupted command to resume it; on the same devices and versions the result is the same
 to the bit (on a GPU with --deterministic).
 """
@@ -21,7 +25,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
-from gpt1_jax.configs.pretrain import RULES, get_config
+from gpt1_jax.configs.pretrain import RULES, get_config, warmup_steps
 from gpt1_jax.data import counts, prepare, tokens
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -224,10 +228,14 @@ def _several(names):
 def _check_run_there(setting, allow_change):
     """workdir.compare for all that is known before any text is read."""
     if (setting.directory / 'config.json').exists():
-        there = workdir.load(setting.directory).config
+        there = workdir.load(setting.directory)
+        optimizer = setting.config.optimizer
+        # Left open, the warm-up stays as it was, also if the run now becomes longer.
+        if optimizer.warmup_steps is None and there.trained():
+            optimizer.warmup_steps = there.config.get('optimizer', {}).get('warmup_steps')
         workdir.compare(
             setting.directory,
-            _effective(setting, there['model'], there['fingerprint']),
+            _effective(setting, there.config['model'], there.config['fingerprint']),
             allow_change,
             setting.config.train.steps,
         )
@@ -281,6 +289,7 @@ def build(setting: Setting) -> session.Job:
     per_epoch = train.n_windows(n_ctx) / size
     total = config.train.steps or int(config.train.epochs * per_epoch)
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
+    config.optimizer.warmup_steps = warmup_steps(config.optimizer.warmup_steps, total)
     effective = _effective(
         setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint}
     )
@@ -397,7 +406,8 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     """The scalars that a step takes besides state and batch. total: steps of the whole training."""
-    return optimizer_config.hyperparameters(config, config.optimizer.warmup_steps, total)
+    warmup = warmup_steps(config.optimizer.warmup_steps, total)
+    return optimizer_config.hyperparameters(config, warmup, total)
 
 
 def _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current):

@@ -82,7 +82,7 @@ def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pr
     rows = (tmp_path / 'train' / 'data.csv').read_text()
     (tmp_path / 'train' / 'data.csv').write_text(rows.replace('mat', 'hat'))
     with pytest.raises(
-        UserError, match='run holds another run .fingerprint.files.train/data.csv: '
+        UserError, match='run holds another run .the data file train/data.csv has other contents'
     ):
         finetuning.run(config, tmp_path / 'run')
 

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from gpt1_jax.configs.pretrain import warmup_steps
 
 from event_files import points, points_of
 from gpt1_jax import pretraining, verify
@@ -109,6 +110,29 @@ def test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another
     assert run.steps()[-1] == 32
 
 
+@pytest.mark.parametrize(
+    'given, total, found',
+    [(None, 1_000_000, 2000), (None, 20_000, 2000), (None, 30, 3), (None, 9, 0), (500, 300, 500)],
+)
+def test_a_warm_up_left_open_is_the_paper_s_and_at_most_a_tenth_of_the_run(given, total, found):
+    assert warmup_steps(given, total) == found
+    config = pretrain_config('', optimizer__warmup_steps=given)
+    assert pretraining.hyperparameters(config, total)['warmup'] == found
+
+
+def test_a_warm_up_left_open_is_recorded_and_stays_when_the_run_goes_on(text, straight, tmp_path):
+    def run(steps, **how):
+        config = pretrain_config(text, train__steps=steps, optimizer__warmup_steps=None)
+        run = pretraining.run(config, tmp_path / 'run', **how)
+        assert workdir.load(run.path).config['optimizer']['warmup_steps'] == 3
+        return run
+
+    with power_cut(15):
+        run(30)
+    assert arrays(run(30), 30) == arrays(straight, 30)
+    run(40, allow_change=True)
+
+
 def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
     shutil.copytree(straight.path, tmp_path / 'copy')
     shutil.rmtree(tmp_path / 'copy' / 'checkpoints' / '30')
@@ -158,7 +182,9 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
         )
 
     def refused(directory, *given, **overrides):
-        with pytest.raises(UserError, match='holds another run .fingerprint.origin: '):
+        with pytest.raises(
+            UserError, match='holds another run .the checkpoint that training began with has'
+        ):
             pretraining.run(config(*given, **overrides), directory)
 
     origin = shutil.copytree(straight.path, tmp_path / 'origin')
@@ -376,7 +402,7 @@ def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_r
     for books, overrides, message in (
         ('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
         ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
-        ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni'),
+        ('', {'data__tokens': str(tmp_path / 'other')}, 'run .the vocabulary has other contents'),
     ):
         with pytest.raises(UserError, match=message):
             pretraining.run(pretrain_config(books, **overrides), tmp_path / 'run', dry_run=True)

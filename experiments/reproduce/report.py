@@ -150,9 +150,9 @@ def differences(config: ConfigDict) -> Sequence[str]:
     of_run = workdir.load(config.pretrained).config
     if 'optimizer' in of_run:
         ours = {group: of_run[group] for group in ('model', 'batch', 'optimizer', 'train')}
-        found.append(
-            f'Settings of pretraining: {scores.changes(ConfigDict(ours), papers.get_config())}.'
-        )
+        paper = papers.get_config()
+        paper.optimizer.warmup_steps = papers.WARMUP
+        found.append(f'Settings of pretraining: {scores.changes(ConfigDict(ours), paper)}.')
     else:
         found.append(
             'The weights were imported: what they were trained on, and for how long, is '

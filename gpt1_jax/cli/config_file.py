@@ -36,7 +36,7 @@ def define(default: str, help_string: str) -> None:
     ][-1]
     config = load(chosen)
     if chosen != default:
-        rules.check_program(config, default.partition(':')[0])
+        _check_program(config, default.partition(':')[0])
     defaults = rules.flatten(config)
     unset: set[str] = set()
     sys.argv[:] = [name]
@@ -59,6 +59,18 @@ def define(default: str, help_string: str) -> None:
     flags.FLAGS['config'].default_as_str = f"'{default}'"  # the name, in place of all fields
     flags.declare_key_flag('config', flags.FLAGS)
     config.update_from_flattened_dict(dict.fromkeys(unset))
+
+
+def _check_program(config, program):
+    try:
+        rules.check_program(config, program)
+    except UserError as error:
+        part = f'{chosen}:{program}'
+        # Of the configs of experiments/ some have a part for each program.
+        with contextlib.suppress(UserError, flags.Error):
+            rules.check_program(load(part), program)
+            error = UserError(f'{error}: give --config={part}')
+        raise error from None
 
 
 def given(name: str) -> bool:

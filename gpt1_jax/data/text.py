@@ -14,15 +14,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpt1_jax.data.long_words import linear
+
 # Released code: text is a non-raw string there, so its `\\+` is a second `\+`: backslashes are
 # *not* separated.
 _RUNS = re.compile(r'(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)')
 _LINE_BREAKS = re.compile(r'\s*\n\s*')
 _SPACES = re.compile(r'[^\S\n]+')
-# A long run of one mark, by itself or in a word. Of most marks spaCy makes each a word, but splits
-# off one at a time and looks at the rest again, in time quadratic in the length; with spaces
-# between them it need not.
-_RULES = re.compile(r"(?<![^ ])(\w{,40})([^\w\s'‘’])\2{39,}(\w{,40})(?![^ ])")
 _REPLACED = str.maketrans({'—': '-', '–': '-', '―': '-', '…': '...', '´': "'"})
 
 # Where a very long line may be cut, best places first: between two plain words, between any two
@@ -72,8 +70,9 @@ def standardize(text: str) -> str:
     """
     text = text.translate(_REPLACED)
     text = _RUNS.sub(r' \1 ', text)
-    text = _LINE_BREAKS.sub(' \n ', text)
+    # The released code mends line breaks first, and then scans each run of spaces many times.
     text = _SPACES.sub(' ', text)
+    text = _LINE_BREAKS.sub(' \n ', text)
     return text.strip()
 
 
@@ -95,17 +94,7 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     tokenize = _english().tokenizer
     for line in standardize(fixed).split(' \n '):
         if line:
-            line = _RULES.sub(functools.partial(_spaced, tokenize), line)
             yield [word.text.lower() for word in tokenize(line)]
-
-
-def _spaced(tokenize, rule):
-    """A match of _RULES with spaces inside, if spaCy makes every mark a word in its place."""
-    before, mark, after = rule.groups()
-    if [word.text for word in tokenize(before + 20 * mark + after)].count(mark) < 20:
-        return rule[0]
-    run = len(rule[0]) - len(before) - len(after)
-    return ' '.join((before + 10 * mark, *(run - 20) * mark, 10 * mark + after))
 
 
 def _plain_lines(text):
@@ -197,4 +186,5 @@ def _new_english():
     # Only the split is wanted, not what a word looks like (shape, stop word, url...): a new word
     # then costs less.
     nlp.vocab.lex_attr_getters = {}
+    nlp.tokenizer = linear(nlp.tokenizer)
     return nlp

@@ -95,6 +95,15 @@ FIXED = (
         )
     ),
 )
+# What digests in config.json are of, for messages
+CONTENTS = {
+    'fingerprint.tokens': 'the prepared text',
+    'fingerprint.tokenizer': 'the vocabulary',
+    'fingerprint.weights': 'the model that was imported',
+    'fingerprint.origin': 'the checkpoint that training began with',
+    'fingerprint.files.': 'the data file ',
+    'fingerprint.code.': 'the code ',
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,7 +263,10 @@ def read_config(path: str | storage.Path) -> dict:
     path = storage.path(path)
     file = path / 'config.json'
     if not file.is_file():
-        raise UserError(f'{path}: not a run directory (no config.json in it)')
+        hint = ''
+        if not path.exists() and len(path.parts) == 1:
+            hint = '; a model of the Hugging Face Hub is hf:USER/NAME'
+        raise UserError(f'{path}: not a run directory (no config.json in it){hint}')
     config = storage.read_json(file)
     if not (
         isinstance(config, dict)
@@ -361,6 +373,9 @@ def changed(old: dict, new: dict) -> dict[str, str]:
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name) and not listed(name, FREE):
             lines[name] = f'{name}: {shown(old.get(name))} -> {shown(new.get(name))}'
+            for prefix, what in CONTENTS.items():
+                if name.startswith(prefix):
+                    lines[name] = f'{what}{name.removeprefix(prefix)} has other contents'
     return lines
 
 

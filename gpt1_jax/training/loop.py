@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models import dropout
 from gpt1_jax.parallel import sharding, xla_options
-from gpt1_jax.training import preemption
+from gpt1_jax.training import compiling, preemption
 from gpt1_jax.training.log_window import Window
 
 
@@ -129,24 +130,39 @@ def make_program(
     return Program(
         mesh,
         on_mesh(jitted_init, mesh, precision),
-        on_mesh(jitted_step, mesh, precision),
+        on_mesh(jitted_step, mesh, precision, 'the training step'),
         sharding.abstract(shapes, mesh),
     )
 
 
-def on_mesh(function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: Callable) -> Callable:
+def on_mesh(
+    function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: Callable, name: str = ''
+) -> Callable:
     """The jitted function, and its `trace`, called with the mesh in context, where
-    sharding.constrain finds it, and within precision()."""
+    sharding.constrain finds it, and within precision().
 
-    def within(function):
+    name: of a function whose first compilation is announced at once; any other is if it takes
+    long. The shapes in the first argument must not change.
+    """
+    compiled: set[tuple] = set()  # the shapes of the arguments after the first
+
+    def announce(args):
+        shapes = tuple(map(np.shape, jax.tree.leaves(args[1:])))
+        if shapes in compiled:
+            return contextlib.nullcontext()
+        patience = 0 if name and not compiled else compiling.PATIENCE_S
+        compiled.add(shapes)
+        return compiling.announced(name or f'{function.__name__}()', patience)
+
+    def within(function, announce):
         def call(*args):
-            with jax.set_mesh(mesh), precision():
+            with jax.set_mesh(mesh), precision(), announce(args):
                 return function(*args)
 
         return call
 
-    call = within(function)
-    call.trace = within(function.trace)
+    call = within(function, announce)
+    call.trace = within(function.trace, contextlib.nullcontext)
     return call
 
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from gpt1_jax import storage
+from gpt1_jax.training import compiling
 
 
 class Trace:
@@ -56,7 +57,8 @@ def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, flo
     the step needs on each device). Nothing is computed."""
     started = time.perf_counter()
     batch = program.place(lambda rows: batches.read(0, rows), batches.size)
-    step = program.step.trace(program.state, batch, hyper, *batches.resident).lower().compile()
+    with compiling.announced('the training step', 0):
+        step = program.step.trace(program.state, batch, hyper, *batches.resident).lower().compile()
     sizes = step.memory_analysis()
     memory = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
     return step, time.perf_counter() - started, memory - sizes.alias_size_in_bytes

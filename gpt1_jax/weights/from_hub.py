@@ -13,7 +13,7 @@ import shutil
 
 from gpt1_jax import storage
 from gpt1_jax.data import hub
-from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.errors import TYPED, UserError, did_you_mean
 from gpt1_jax.parallel import processes
 from gpt1_jax.weights import names
 
@@ -57,6 +57,7 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
         return directory
     if not os.path.exists(place):  # also where it cannot be seen: making it says what is wrong
         _import(name, directory, place, origin)
+    TYPED[str(place)] = str(name)
     return place
 
 

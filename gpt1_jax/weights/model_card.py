@@ -39,6 +39,7 @@ NO_RECIPE = (
 # The paper's, where the default is None.
 NOT_SET = {
     'train.steps': '100 epochs',
+    'optimizer.warmup_steps': pretrain.WARMUP,
     'data.train_rows': 'all',
     'train.epochs': transfer.EPOCHS,
     'optimizer.peak_rate': transfer.PEAK_RATE,

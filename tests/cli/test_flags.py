@@ -1,12 +1,14 @@
 """--config: a path, or a config of the package, and its fields in --help; the answers to mistakes
 in flags."""
 
+import re
 import sys
 
 import pytest
 from absl import flags
+from gpt1_jax.configs.pretrain import RULES, warmup_steps
 
-from gpt1_jax import cli
+from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.errors import UserError
 from refusal import refusal
@@ -30,6 +32,24 @@ def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, give
     monkeypatch.chdir(tmp_path)
     with pytest.raises(flags.IllegalFlagValueError, match=f'^--config={given}: no such file{hint}'):
         config_file.path_of(given)
+
+
+def test_the_help_of_pretrain_says_which_config_suits_which_machine():
+    names = re.findall(r'^[A-Z].* --config=([\w:]+)', pretrain.__doc__, re.MULTILINE)
+    assert names == ['notebook', 'pretrain', 'overnight_cpu:pretrain']
+    for name in names:
+        config = config_file.load(name)
+        assert {*rules.flatten(config), *config} >= RULES.keys()
+    assert config_file.load('notebook').data.corpus == 'novels'
+
+
+def test_a_config_of_experiments_names_its_part_for_the_program(monkeypatch):
+    for given, message in {
+        'overnight_cpu': ': give --config=overnight_cpu:pretrain$',
+        'one_gpu': 'a program of experiments/$',
+    }.items():
+        with pytest.raises(UserError, match=message):
+            config_of(monkeypatch, f'--config={given}', default='pretrain')
 
 
 def config_of(monkeypatch, *words, default='finetune:cola'):
@@ -194,11 +214,8 @@ def test_the_papers_numbers_are_the_defaults():
     )
     assert (c.model.embd_dropout, c.model.attn_dropout, c.model.resid_dropout) == (0.1, 0.1, 0.1)
     assert (c.batch.size, c.train.epochs, c.tokenizer.merges) == (64, 100, 40000)
-    assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (
-        2.5e-4,
-        2000,
-        0.01,
-    )
+    assert (c.optimizer.peak_rate, c.optimizer.weight_decay) == (2.5e-4, 0.01)
+    assert warmup_steps(c.optimizer.warmup_steps, total=10**6) == 2000
     assert (c.optimizer.b1, c.optimizer.b2, c.optimizer.eps) == (0.9, 0.999, 1e-8)
     f = load_config('finetune')
     assert (f.batch.size, f.lm_weight, f.classifier_dropout) == (32, 0.5, 0.1)

@@ -1,6 +1,7 @@
 """Rows to be answered: from files in each task's own layout, with labels or without, and from JSON
 lines."""
 
+import csv
 import dataclasses
 import json
 
@@ -80,6 +81,18 @@ def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path, monkeypatch):
     assert one == read('race', path) == read('race', 'sub/../one.txt')
     assert [e.texts[1] for e in one] == [question.strip() for question in passage['questions']]
     assert [e.id for e in one] == [f'{tmp_path.name}/one.txt/{i}' for i in range(3)]
+
+
+def test_rows_in_memory_may_have_the_columns_of_a_set_of_your_own():
+    rows = list(csv.DictReader(FIVE_ROWS.splitlines()))
+    task = custom.task(FIVE)
+    assert unlabelled.given(task, rows) == FIVE_UNLABELLED
+    by_texts = [{'id': e.id, 'texts': e.texts, 'choices': e.choices} for e in FIVE_EXAMPLES]
+    assert unlabelled.given(task, by_texts) == FIVE_UNLABELLED
+    assert refusal(unlabelled.given, task, [*rows, {'passage': 'Dogs.'}]) == 'row 2: no question'
+    texts = custom.task(RATING | {'segments': [['texts']]})
+    for good in ('Good.', {'texts': 'Good.'}, {'texts': ['Good.']}, {'texts': 'Good.', 'n': 1}):
+        assert unlabelled.given(texts, [good]) == [Example('0', ('Good.',))]
 
 
 def test_a_set_of_your_own_by_its_columns(tmp_path):

@@ -1,10 +1,13 @@
 """The training step and loop: interruption, losses that are not finite."""
 
+import contextlib
 import functools
 import json
 import os
+import re
 import signal
 import threading
+import time
 import types
 
 import jax
@@ -15,7 +18,7 @@ import pytest
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.parallel import xla_options
-from gpt1_jax.training import log_window, losses, optimizer, profiling
+from gpt1_jax.training import compiling, log_window, losses, optimizer, profiling
 from gpt1_jax.training import loop as loop_lib
 from meshes import hyper, init, mesh_of, pretraining
 
@@ -204,6 +207,35 @@ def test_a_step_that_compiles_is_not_timed(monkeypatch, log_every, rates):
     )
     assert [values['tokens_per_s'] for _, values in calls.logged] == rates  # of 128 tokens a step
     assert calls.logged[1][1]['seconds_left'] == 7 - calls.logged[1][0]
+
+
+def test_a_line_says_that_the_step_is_compiled_and_how_long_it_took(capsys, monkeypatch):
+    monkeypatch.setattr(compiling, 'PATIENCE_S', 1000)
+    p = pretraining(MODEL, microbatches=2)
+
+    def read(step, rows):
+        return {'tokens': batch(step, rows)['tokens'][:, : 9 - step % 2]}
+
+    loop(p, 4, read)
+    assert re.fullmatch(r'compiling the training step \.\.\. \d+ s\n', capsys.readouterr().err)
+    loop(p, 4, read)
+    assert capsys.readouterr().err == ''
+
+
+def test_a_line_says_what_else_is_compiled_if_it_takes_long(capsys, monkeypatch):
+    def slow(x, y):
+        time.sleep(0.3)  # while it is traced
+        return x + y
+
+    def run(*shape):
+        function(jnp.zeros(()), jnp.zeros(shape))
+        return capsys.readouterr().err
+
+    function = loop_lib.on_mesh(jax.jit(slow), mesh_of((1, 1, 1)), contextlib.nullcontext)
+    assert run(2) == ''
+    monkeypatch.setattr(compiling, 'PATIENCE_S', 0.1)
+    assert run(2) == ''
+    assert re.fullmatch(r'compiling slow\(\) \.\.\. \d+ s\n', run(3))
 
 
 def test_steps_of_another_process_do_not_count_in_the_pace(monkeypatch):

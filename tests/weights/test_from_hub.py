@@ -148,6 +148,20 @@ def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, m
     assert gpt1_jax.load(NAME).path == NAME and server.asked == []
 
 
+def test_a_message_names_a_model_as_the_user_did():
+    run = workdir.load(from_hub.local_run('novels'))
+    assert refusal(run.step, 5) == 'novels: no checkpoint of step 5; there are 0'
+
+
+def test_a_name_that_is_no_directory_may_be_meant_for_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refusal(workdir.load, from_hub.local_run('gpt2')).endswith(
+        '(no config.json in it); a model of the Hugging Face Hub is hf:USER/NAME'
+    )
+    for absent in ('runs/gpt2', tmp_path):
+        assert refusal(workdir.load, absent).endswith('(no config.json in it)')
+
+
 def test_a_directory_that_is_not_there_is_named_beside_what_the_hub_says(
     server, tmp_path, monkeypatch
 ):

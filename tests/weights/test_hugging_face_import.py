@@ -62,7 +62,7 @@ def test_a_repeated_import_does_no_harm_and_other_weights_want_another_directory
     released.write(tmp_path / 'other', seed=1)
     with pytest.raises(
         UserError,
-        match=r'holds another run \(fingerprint.weights: .*use a new '
+        match=r'holds another run \(the model that was imported has other contents\): use a new '
         r'--workdir',
     ):
         hugging_face.convert(tmp_path / 'other', released_run.path)

@@ -48,6 +48,12 @@ def test_the_paper_s_configs_depart_from_nothing(kind):
             40478,
             'train.skip_nonfinite is 9, in the paper 0',
         ),
+        (
+            'pretrain',
+            {'optimizer__warmup_steps': 9},
+            40478,
+            'optimizer.warmup_steps is 9, in the paper 2000',
+        ),
         ('pretrain', {'optimizer__clip': 0.0}, 40478, 'optimizer.clip is 0.0, in the paper 1.0'),
         ('pretrain', {}, 300, 'the vocabulary has 300 rows, in the paper 40,478'),
         ('finetune', {'lm_weight': 0.0}, 40478, 'lm_weight is 0.0, in the paper 0.5'),

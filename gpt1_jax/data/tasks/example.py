@@ -33,8 +33,9 @@ class Task:
     row and cause: errors.fail raises it as a UserError; list.append collects it, and the row is
     skipped. A directory 'tfds:' or 'tfds:DATA_DIR' means prepared TFDS data instead of official
     files, 'parquet:DIR' the Hub's Parquet files, 'hf:USER/NAME' the same downloaded.
-    read_file: (path, on_bad=fail) -> examples of any one file in the set's layout. Labels are not
-    read and may be missing. Errors as in `read`. None if the set has no such layout.
+    read_file: (path, on_bad=fail, rows=None) -> examples of any one file in the set's layout, or of
+    the rows that it would hold. Labels are not read and may be missing. Errors as in `read`. None
+    if the set has no such layout.
     """
 
     name: str

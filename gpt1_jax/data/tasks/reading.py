@@ -139,10 +139,11 @@ def labelled_set(
             rows, functools.partial(make, split), what, (split.rows, split.also_rows), on_bad
         )
 
-    def read_file(path, on_bad=fail):
+    def read_file(path, on_bad=fail, rows=None):
         id_column = next((split.id_column for split in splits.values() if split.id_column), None)
         split = Split((), labelled=False, id_column=id_column)
-        return collect(new(path, split), functools.partial(make, split), str(path), on_bad=on_bad)
+        rows = new(path, split) if rows is None else rows
+        return collect(rows, functools.partial(make, split), str(path), on_bad=on_bad)
 
     labelled = tuple(key for key, split in splits.items() if split.labelled)
     unlabelled = tuple(key for key, split in splits.items() if not split.labelled)

@@ -33,21 +33,23 @@ def read(
 
 
 def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Example]:
-    """The unlabelled examples of rows in memory: each a text, several texts, or {"id", "texts",
-    "choices"}.
+    """The unlabelled examples of rows in memory: each a text, several texts, {"id", "texts",
+    "choices"}, or, if the first row is one, {column: value} as in the files of a set of one's own.
 
     Ids are row numbers from 0, unless a dict has an "id". UserError naming row and cause.
     """
     check(rows, 'rows')
-    records = (
-        row
-        if isinstance(row, dict)
-        else {'texts': row if isinstance(row, (list, tuple)) else [row]}
-        for row in rows
-    )
-    return _of_texts(
-        (Row(f'row {i}', str(i), record) for i, record in enumerate(records)), task, 'rows', fail
-    )
+    found = []
+    in_columns = False
+    for i, row in enumerate(rows):
+        if not isinstance(row, dict):
+            row = {'texts': row if isinstance(row, (list, tuple)) else [row]}
+        elif i == 0:
+            in_columns = not isinstance(row.get('texts'), (list, tuple))
+        found.append(Row(f'row {i}', str(i), row))
+    if in_columns and task.columns and task.read_file:
+        return task.read_file('rows', rows=found)
+    return _of_texts(found, task, 'rows', fail)
 
 
 def check(rows: Any, what: str) -> None:

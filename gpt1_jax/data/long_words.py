@@ -1,0 +1,98 @@
+"""The tokens of a long word, as spaCy's tokenizer makes them, in time proportional to its length.
+
+spaCy takes one prefix and one suffix at a time from a word, and each time searches all of the rest:
+20,000 quotation marks take it half a minute. Every prefix and every suffix is short, but for a run
+of full stops, so a few characters at each end are enough to find it:
+
+    ''word''_  ->  '  'word''  _  ->  '  '  word'  '  _  ->  '  '  word  '  '  _
+"""
+
+import re
+
+LONG = 64  # characters of a long word; no rule of spaCy's is as long
+_WINDOW = 16
+_EMPTY = re.compile('')
+
+
+def linear(tokenizer):
+    """A tokenizer with the words of spaCy's `tokenizer`, which must have neither been changed nor
+    have a token_match.
+
+    In a long word its functions find no prefix, no suffix and no URL, and an empty infix at each
+    place where a token begins; so spaCy still looks for its rules among the tokens of a whole line.
+    """
+    from spacy.tokenizer import Tokenizer
+
+    # "Any characters, perhaps : and any characters, @" is "any characters, @", found sooner.
+    url = tokenizer.url_match.__self__.pattern.replace(r'(?::\S*)?@', '@')
+    url_match = re.compile(url).match
+
+    def if_short(function):
+        return lambda word: function(word) if len(word) <= LONG else None
+
+    def infixes(word):
+        if len(word) <= LONG:
+            return tokenizer.infix_finditer(word)
+        return [_EMPTY.match(word, place) for place in places(tokenizer, url_match, word)]
+
+    return Tokenizer(
+        tokenizer.vocab,
+        tokenizer.rules,
+        if_short(tokenizer.prefix_search),
+        if_short(tokenizer.suffix_search),
+        infixes,
+        url_match=if_short(url_match),
+    )
+
+
+def places(tokenizer, url_match, word: str) -> list[int]:
+    """The places inside `word`, without white space, at which a token of spaCy's begins."""
+    from spacy.attrs import ORTH
+
+    found = {0}
+    start = 0
+    end = len(word)
+
+    def rule(start, end):
+        return end - start <= LONG and tokenizer.rules.get(word[start:end])
+
+    # As in spaCy, a rest that has a rule ends the search, also after only a prefix or a suffix.
+    while not rule(start, end):
+        prefix = _affix(tokenizer.prefix_search, word, start, end, at_end=False)
+        suffix = _affix(tokenizer.suffix_search, word, start + prefix, end, at_end=True)
+        if rule(start + prefix, end):
+            suffix = 0
+        elif rule(start, end - suffix):
+            prefix = 0
+        if not prefix and not suffix:
+            break
+        start += prefix
+        end -= suffix
+        found |= {start, end}
+    rest = word[start:end]
+    if rule(start, end):
+        for token in rule(start, end):
+            found.add(start)
+            start += len(token[ORTH])
+    elif not url_match(rest):
+        for infix in tokenizer.infix_finditer(rest):
+            # spaCy leaves an infix at the beginning of the rest in its word.
+            if infix.start():
+                found |= {start + infix.start(), start + infix.end()}
+    return sorted(found - {0, len(word)})
+
+
+def _affix(search, word, start, end, at_end):
+    """The length of the prefix or suffix that `search` finds in word[start:end], or 0."""
+    size = _WINDOW
+    while True:
+        if at_end:
+            window = word[max(start, end - size) : end]
+        else:
+            window = word[start : min(end, start + size)]
+        found = search(window)
+        length = len(found[0]) if found else 0
+        # A run of full stops that fills the window may be longer.
+        if length < len(window) or size >= end - start:
+            return length
+        size *= 2
