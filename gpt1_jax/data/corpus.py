@@ -21,6 +21,8 @@ from gpt1_jax.errors import UserError
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
 TFDS = 'tfds:'
+# The file that a run's directory has from its start (runs/workdir.py)
+RUN = 'environment.jsonl'
 
 Spec = str | os.PathLike | Sequence[str | os.PathLike]  # one or several
 
@@ -67,7 +69,7 @@ def sources(spec: Spec) -> list[str]:
         raise UserError(
             'corpus: no file, directory or other source given, or one with an empty name'
         )
-    return list(dict.fromkeys(source for one in specs for source in _expand(one)))
+    return list(dict.fromkeys(source for one in specs for source in _expand(one)[0]))
 
 
 def is_file(source: str) -> bool:
@@ -76,17 +78,17 @@ def is_file(source: str) -> bool:
 
 
 def left_out(spec: Spec) -> list[str]:
-    """Lines on the files of local directories that are not read: those with other extensions, and
-    those behind links to directories. Hidden files are left out silently."""
-    return [
-        f'{one}: {line}' for one in _as_list(spec) if os.path.isdir(one) for line in _below(one)[1]
-    ]
+    """Lines on the files of directories and patterns that are not read: those with other
+    extensions, those behind links to directories, and those of runs. Hidden files are left out
+    silently."""
+    return [f'{one}: {line}' for one in _as_list(spec) for line in _expand(one)[1]]
 
 
 def _expand(spec):
-    """The sources of one spec."""
+    """(the sources of one spec; lines on what is left out)."""
     if not is_file(spec):
-        return [spec]
+        return [spec], []
+    runs = set()
     path = storage.path(spec)
     remote = storage.remote(spec)
     if storage.generation(path) != storage.ABSENT if remote else path.is_file():
@@ -97,11 +99,14 @@ def _expand(spec):
             raise UserError(
                 f'{spec}: no text file in this directory, {"; ".join(left) or "it is empty"}'
             )
-        return found
+        return found, left
     elif glob.has_magic(spec) and remote:  # as on a local disk, * begins no hidden name
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
         found = sorted(filter(_is_file, glob.glob(spec, recursive=True)))
+        parents = {str(one) for name in found for one in pathlib.Path(name).parents}
+        runs = {parent for parent in parents if os.path.exists(os.path.join(parent, RUN))}
+        found = [name for name in found if runs.isdisjoint(map(str, pathlib.Path(name).parents))]
     elif path.exists():
         raise UserError(
             f'{spec}: is neither a file nor a directory; a pipe is not read, because '
@@ -119,7 +124,7 @@ def _expand(spec):
     for file in found:
         if files.kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
-    return found if remote else list(map(_normal, found))
+    return found if remote else list(map(_normal, found)), _about_runs(runs)
 
 
 def _normal(name):
@@ -140,13 +145,22 @@ def _below(directory):
 
     found = []
     links = []
+    runs = []
     if storage.remote(directory):
         names = storage.files(storage.path(directory))
+        runs = [os.path.dirname(name) for name in names if os.path.basename(name) == RUN]
         found = sorted(
-            f'{directory.rstrip("/")}/{name}' for name in names if '/.' not in f'/{name}'
+            f'{directory.rstrip("/")}/{name}'
+            for name in names
+            if '/.' not in f'/{name}'
+            and not any(pathlib.PurePath(name).is_relative_to(run) for run in runs)
         )
     else:
         for at, directories, names in os.walk(directory, onerror=refuse):
+            if RUN in names:
+                runs.append(os.path.relpath(at, directory))
+                directories.clear()  # not walked: a run may be deleting files there
+                continue
             directories[:] = [name for name in directories if not name.startswith('.')]
             paths = [
                 pathlib.Path(at, name)
@@ -160,7 +174,7 @@ def _below(directory):
             links += [path.name for path in paths if path.is_symlink() and path.is_dir()]
         found = list(map(str, sorted(found)))
     others = sorted(os.path.basename(name) for name in found if not files.in_directories(name))
-    lines = []
+    lines = _about_runs(runs)
     if links:
         lines.append(
             f'directories behind links are not read ({len(links):,}, such as '
@@ -174,6 +188,13 @@ def _below(directory):
             'a .json file only if it is named itself'
         )
     return list(filter(files.in_directories, found)), lines
+
+
+def _about_runs(runs):
+    """[a line on the directories of runs that are left out], or []."""
+    if not runs:
+        return []
+    return [f'directories of runs are not read ({len(runs):,}, such as {min(runs)})']
 
 
 def _is_file(path):

@@ -89,6 +89,18 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     )
 
 
+def test_a_run_below_its_corpus_is_no_text(here):
+    (here / 'a.txt').write_text('A')
+    run = here / 'runs' / 'x'
+    run.mkdir(parents=True)
+    for name in ('environment.jsonl', 'parameters.txt', 'predictions_dev.jsonl'):
+        (run / name).write_text('{"step": 0}')
+    for spec, such in (('.', 'runs/x'), ('**/*.txt', 'runs/x'), (str(here), 'runs/x')):
+        assert [text for _, text in read(spec)] == ['A'], spec
+        (line,) = corpus.left_out(spec)
+        assert line == f'{spec}: directories of runs are not read (1, such as {such})'
+
+
 @pytest.mark.parametrize(
     'kind',
     [
