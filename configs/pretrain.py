@@ -59,6 +59,9 @@ def get_config():
     config.data.corpus = ''
     # A corpus of its own, or the fraction of whole documents held out by hash
     config.data.valid = '0.01'
+    # Files in its directories that are named dev, valid, test: True reads them, False
+    # leaves them out; default: read, with a notice
+    config.data.split_files = config_dict.placeholder(bool)
     config.data.text_field = 'text'  # of JSON lines; the column of Parquet
     # Rows that share this field or column are one document
     config.data.join_by = config_dict.placeholder(str)

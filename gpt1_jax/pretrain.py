@@ -158,6 +158,7 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
         verify=data.verify,
         join=join,
         characters=vocabulary.characters,
+        split_files=data.split_files,
     )
 
 

@@ -61,15 +61,19 @@ def _read(source, row_groups, field, join):
         yield from records.text(source)
 
 
-def sources(spec: Spec) -> list[str]:
+def sources(spec: Spec, split_files: bool | None = True) -> list[str]:
     """The files of a spec, in order, each once; `tfds:...` stays as it is. UserError as
-    `documents`."""
+    `documents`.
+
+    split_files: False leaves out files of directories and patterns that are named as validation or
+    test data are, unless all are; None reads them, but `left_out` names them.
+    """
     specs = _as_list(spec)
     if not specs or not all(specs):
         raise UserError(
             'corpus: no file, directory or other source given, or one with an empty name'
         )
-    return list(dict.fromkeys(source for one in specs for source in _expand(one)[0]))
+    return list(dict.fromkeys(source for one in specs for source in _expand(one, split_files)[0]))
 
 
 def is_file(source: str) -> bool:
@@ -77,14 +81,14 @@ def is_file(source: str) -> bool:
     return not source.startswith(TFDS)
 
 
-def left_out(spec: Spec) -> list[str]:
+def left_out(spec: Spec, split_files: bool | None = True) -> list[str]:
     """Lines on the files of directories and patterns that are not read: those with other
-    extensions, those behind links to directories, and those of runs. Hidden files are left out
-    silently."""
-    return [f'{one}: {line}' for one in _as_list(spec) for line in _expand(one)[1]]
+    extensions, those behind links to directories, and those of runs; see also `sources`. Hidden
+    files are left out silently."""
+    return [f'{one}: {line}' for one in _as_list(spec) for line in _expand(one, split_files)[1]]
 
 
-def _expand(spec):
+def _expand(spec, split_files):
     """(the sources of one spec; lines on what is left out)."""
     if not is_file(spec):
         return [spec], []
@@ -99,7 +103,7 @@ def _expand(spec):
             raise UserError(
                 f'{spec}: no text file in this directory, {"; ".join(left) or "it is empty"}'
             )
-        return found, left
+        return _without_held_out(found, left, split_files)
     elif glob.has_magic(spec) and remote:  # as on a local disk, * begins no hidden name
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
@@ -124,7 +128,25 @@ def _expand(spec):
     for file in found:
         if files.kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
-    return found if remote else list(map(_normal, found)), _about_runs(runs)
+    found = found if remote else list(map(_normal, found))
+    return _without_held_out(found, _about_runs(runs), split_files)
+
+
+def _without_held_out(found, lines, split_files):
+    """(the files that `split_files` leaves of those found, the lines and one more on the rest)."""
+    base = os.path.commonpath(found)  # of a/dev/b.txt only, 'dev' is what the user named
+    held_out = [name for name in found if files.is_held_out(os.path.relpath(name, base))]
+    if split_files or len(held_out) in (0, len(found)):
+        return found, lines
+    which = (
+        f'{len(held_out):,} of {len(found):,} files are named as validation or test data '
+        f'(such as {os.path.relpath(held_out[0], base)})'
+    )
+    if split_files is None:
+        way_out = 'split_files=False leaves them out, True reads them without this notice'
+        return found, [*lines, f'{which} and are read as well: {way_out}']
+    left = [name for name in found if name not in held_out]
+    return left, [*lines, f'{which} and are left out']
 
 
 def _normal(name):

@@ -33,12 +33,14 @@ def splits(
     field: str = 'text',
     join: Join = Join(),
     part: parts.Part | None = None,
+    split_files: bool | None = None,
 ) -> tuple[Splits, dict[str, str], Stream | None]:
     """The splits 'train' and 'valid'; what they are made from, {'corpus', 'valid': description};
     and, if validation text was named, the function that streams all of it, for `survey`.
 
     valid: text, or the fraction of the corpus' documents to hold out. join: which rows form a
     document. part: the part of the corpus to read; validation text that is named belongs to part 0.
+    split_files: whether the corpus has files named as validation data, see corpus.sources.
     UserError if valid names text of the corpus, and for a part of anything but files.
     """
     if valid is None or isinstance(valid, str) and not valid.strip():
@@ -46,7 +48,7 @@ def splits(
             'valid: name validation text, or a fraction of the documents to hold out, such as 0.01'
         )
     fraction = fraction_of(valid)
-    sources, corpus_is = _resolved(corpus, field)
+    sources, corpus_is = _resolved(corpus, field, split_files)
     if part is not None and (
         isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))
     ):
@@ -194,7 +196,7 @@ def sample(documents: Iterable[Document], characters: int, total: int) -> Iterat
         )
 
 
-def _resolved(source, field):
+def _resolved(source, field, split_files=True):
     """(sources, or the tuple of Documents; a description that changes when the text does) of a
     Source. Prints which files of its directories are left out."""
     if not isinstance(source, (str, os.PathLike)):
@@ -209,8 +211,8 @@ def _resolved(source, field):
                 'corpus, valid: must be names of files or other sources, or '
                 'Documents, not a mixture'
             )
-    sources = corpus_lib.sources(source)
-    for line in corpus_lib.left_out(source):
+    sources = corpus_lib.sources(source, split_files)
+    for line in corpus_lib.left_out(source, split_files):
         say(line)
     # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by
     # shard.
