@@ -142,7 +142,8 @@ def labelled_set(
     def read_file(path, on_bad=fail):
         id_column = next((split.id_column for split in splits.values() if split.id_column), None)
         split = Split((), labelled=False, id_column=id_column)
-        return collect(new(path, split), functools.partial(make, split), str(path), on_bad=on_bad)
+        one = functools.partial(make, split)
+        return collect(new(path, split), one, str(path), on_bad=on_bad, keep=True)
 
     labelled = tuple(key for key, split in splits.items() if split.labelled)
     unlabelled = tuple(key for key, split in splits.items() if not split.labelled)
@@ -166,8 +167,9 @@ def collect(
     what: str,
     published: tuple[int, ...] = (),
     on_bad: Callable[[str], None] = fail,
+    keep: bool = False,
 ) -> list[Example]:
-    """The Examples of rows, in order.
+    """The Examples of rows, in order. keep: with their fields as Example.record, unless it is set.
 
     make: (id, fields) -> Example. what: the source, for messages. published: the expected numbers
     of rows; another gives a warning only, because part of a set is usable. on_bad: called with the
@@ -184,6 +186,8 @@ def collect(
             example = make(row.id, row.fields)
             if example.id in found:
                 raise RowFault(f'duplicate id {example.id!r}')
+            if keep and example.record is None:
+                example = dataclasses.replace(example, record=row.fields)
             found[example.id] = example
         except LeftOut as fault:
             left_out.append(one_line(f'{row.where}: {fault}'))
