@@ -62,7 +62,7 @@ def fields():
     config.answer = config_dict.placeholder(str)
 
     config.id = config_dict.placeholder(str)  # column of the ids; default: the row number
-    # Names in gpt1_jax/metrics; the first selects the best epoch
+    # Of accuracy, f1, macro_f1, matthews; pearson, spearman: the first selects the best epoch
     config.metrics = ()
     # The positive label of f1; default: the second of two labels
     config.positive = config_dict.placeholder(str)
