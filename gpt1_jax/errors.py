@@ -42,6 +42,11 @@ def fail(message: str) -> NoReturn:
     raise UserError(message) from None
 
 
+def refuse(message: str, option: str = 'skip_bad=True') -> NoReturn:
+    """As `fail`, where an option leaves bad rows out."""
+    fail(f'{message}; {option} leaves such rows out')
+
+
 def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
     """Text as one printable line: other characters become Python escapes; the middle of a long text
     is cut out."""

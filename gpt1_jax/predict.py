@@ -11,6 +11,7 @@ line for each row, in the same order: {"id": "a", "label": "1", "probabilities":
 """
 
 import csv
+import functools
 import io
 import pathlib
 
@@ -18,7 +19,7 @@ from absl import flags
 
 from gpt1_jax import cli, storage
 from gpt1_jax.data.tasks import reading, unlabelled
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import UserError, refuse
 from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.runs import results, workdir
 from gpt1_jax.weights import from_hub
@@ -53,12 +54,13 @@ def run(
     delimiter = TABLES.get(target.suffix.lower())
     unreadable: list[str] = []
     too_long: list[str] = []
-    examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else _refuse)
+    on_bad = functools.partial(refuse, option='--skip_bad')
+    examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else on_bad)
     records = {example.id: example.record for example in examples}
     if delimiter and any(COLUMN in record for record in records.values()):
         raise UserError(f'{source}: has a column {COLUMN!r} already: give it another name')
     try:
-        answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else _refuse)
+        answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else on_bad)
     except UserError as error:
         raise UserError(f'{source}: {error}') from None
     if delimiter:
@@ -88,10 +90,6 @@ def _table(answers, records, delimiter):
     table.writeheader()
     table.writerows(rows)
     return file.getvalue().encode('utf-8', 'backslashreplace')  # as in JSON lines
-
-
-def _refuse(message):
-    fail(f'{message}; --skip_bad leaves such rows out')
 
 
 def _define_flags():
