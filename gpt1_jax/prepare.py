@@ -102,6 +102,11 @@ def _define_flags():
         'read, or leave out, files in a directory that are named as validation or test data '
         '(default: read them, with a notice)',
     )
+    flags.DEFINE_bool(
+        'skip_bad',
+        False,
+        'leave rows without a text out and print how many; by default the first one is an error',
+    )
     flags.DEFINE_string(
         'part',
         None,
@@ -140,6 +145,7 @@ def main() -> None:
             characters=f.tokenizer_characters,
             part=parts.parse(f.part),
             split_files=f.split_files,
+            skip_bad=f.skip_bad,
         )
     for split, entry in manifest['splits'].items():
         print(

@@ -159,6 +159,7 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
         join=join,
         characters=vocabulary.characters,
         split_files=data.split_files,
+        skip_bad=data.skip_bad,
     )
 
 

@@ -11,12 +11,12 @@ Documents are streamed: one is in memory at a time. Rows that are less than a do
 import glob
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gpt1_jax import storage
 from gpt1_jax.data import files, parts, records
 from gpt1_jax.data.document import Document, Join, joined
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, fail
 
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
@@ -28,19 +28,23 @@ Spec = str | os.PathLike | Sequence[str | os.PathLike]  # one or several
 
 
 def documents(
-    spec: Spec, field: str = 'text', join: Join = Join(), part: parts.Part | None = None
+    spec: Spec,
+    field: str = 'text',
+    join: Join = Join(),
+    part: parts.Part | None = None,
+    on_bad: Callable[[str], None] = fail,
 ) -> Iterator[Document]:
     """Streams the documents of a spec, always in the same order; a file named twice is read once.
 
     field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS
     records.
     join: which rows form a document. part: only this part of the corpus (parts.py), which may be
-    empty. UserError naming the file, and the byte, line or row, for what cannot be read, and for no
-    documents at all; OSError.
+    empty. on_bad: called with the message of a bad row, see records. UserError naming the file, and
+    the byte, line or row, for what cannot be read, and for no documents at all; OSError.
     """
     empty = part is None
     for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
-        for document in _read(source, row_groups, field, join):
+        for document in _read(source, row_groups, field, join, on_bad):
             empty = False
             yield document
             del document  # frees its text before the next document is read
@@ -48,15 +52,15 @@ def documents(
         raise UserError(f'corpus {", ".join(_as_list(spec))} holds no document')
 
 
-def _read(source, row_groups, field, join):
+def _read(source, row_groups, field, join, on_bad):
     """The documents of a source, or of some of its row groups."""
     kind = files.kind(source)
     if not is_file(source):
-        yield from joined(records.tfds(source, field, join.key), join)
+        yield from joined(records.tfds(source, field, join.key, on_bad), join)
     elif kind == files.PARQUET:
-        yield from joined(records.parquet(source, field, join.key, row_groups), join)
+        yield from joined(records.parquet(source, field, join.key, row_groups, on_bad), join)
     elif kind == files.JSON_LINES:
-        yield from joined(records.json_lines(source, field, join.key), join)
+        yield from joined(records.json_lines(source, field, join.key, on_bad), join)
     else:
         yield from records.text(source)
 

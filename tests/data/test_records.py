@@ -89,6 +89,21 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     )
 
 
+def test_a_bad_row_is_told_and_the_next_one_read(here):
+    good = b'{"text": "A"}\n'
+    bad = [b'{"text": null}\n', b'7\n', b'{"text"\n', b'{"text": "\xff"}\n', b'{"body": "B"}\n']
+    (here / 'a.jsonl').write_bytes(good.join([*bad, b'']))
+    messages = []
+    assert len(read('a.jsonl', on_bad=messages.append)) == 5
+    numbers = [re.match('a.jsonl: line ([0-9]+)', message)[1] for message in messages]
+    assert numbers == ['1', '3', '5', '7', '9']
+    write_parquet('a.parquet', {'text': ['A', None, 'C']})
+    assert len(read('a.parquet', on_bad=messages.append)) == 2
+    assert messages[5:] == ["a.parquet: row 1: field 'text' is NoneType, must be text"]
+    (here / 'array.jsonl').write_text('[\n{"text": "A"}\n]')  # all of its rows would be left out
+    assert 'one record a line' in refusal(read, 'array.jsonl', on_bad=messages.append)
+
+
 def test_a_run_below_its_corpus_is_no_text(here):
     (here / 'a.txt').write_text('A')
     run = here / 'runs' / 'x'
