@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import sys
 
 import pyarrow
