@@ -7,8 +7,10 @@ A bad row is an error that names it, or is skipped and reported.
 
 import dataclasses
 import functools
+import io
 import json
 import pathlib
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -18,6 +20,13 @@ from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.data.tasks import parquet_source, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import UserError, did_you_mean, fail, one_line
+
+# {the first bytes of a file: its encoding}: a mark, or two characters of which half the bytes are 0
+UTF_16 = {
+    b'\xff\xfe|\xfe\xff': 'utf-16',
+    b'[^\0]\0[^\0]\0': 'utf-16-le',
+    b'\0[^\0]\0[^\0]': 'utf-16-be',
+}
 
 
 class RowFault(Exception):
@@ -296,15 +305,17 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends, one in memory at a time.
 
     Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins
-    with one). UserError for a file that is empty or Parquet, and naming the line for text that is
-    not UTF-8, a NUL character, and a line of more than LONGEST bytes, of which no more are read;
-    OSError if it cannot be read.
+    with one). UTF-16, as Excel writes it, is read as well: by its mark, or as every second of its
+    first bytes is NUL. UserError for a file that is empty or Parquet, and naming the line for text
+    that is not UTF-8, a NUL character, and a line of more than LONGEST bytes, of which no more are
+    read; OSError if it cannot be read.
     """
     if str(path).endswith('.parquet'):
         raise UserError(f'{path}: is Parquet: write its rows as .csv, .tsv or .jsonl')
     number = 0
     with open(path, 'rb') as file:
-        while line := file.readline(LONGEST + 1):
+        read_line = _line_reader(file)
+        while line := read_line(LONGEST + 1):
             number += 1
             where = f'{path}: line {number}'
             records.check_nul(line, path, number)
@@ -313,3 +324,19 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
             yield records.decoded(line, where).removesuffix('\n').removesuffix('\r')
     if not number:
         raise UserError(f'{path}: empty')
+
+
+def _line_reader(file):
+    """`file.readline`; of UTF-16 a function that gives the same lines in UTF-8."""
+    start = file.peek(4)[:4]
+    for pattern, encoding in UTF_16.items():
+        if re.match(pattern, start, re.DOTALL):
+            return functools.partial(_recoded, io.TextIOWrapper(file, encoding, newline='\n'))
+    return file.readline
+
+
+def _recoded(text, size):
+    try:
+        return text.readline(size).encode()
+    except UnicodeDecodeError as error:
+        raise UserError(f'{text.name}: damaged, or not {text.encoding} ({error.reason})') from None
