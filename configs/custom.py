@@ -53,7 +53,8 @@ def fields():
     config.answer = config_dict.placeholder(str)
 
     config.id = config_dict.placeholder(str)  # column of the ids; default: the row number
-    config.metrics = ()  # names in gpt1_jax/metrics; the first selects the best epoch
+    # of accuracy, f1, macro_f1, matthews; pearson, spearman: the first selects the best epoch
+    config.metrics = ()
     # the positive label of f1; default: the second of two labels
     config.positive = config_dict.placeholder(str)
     return config

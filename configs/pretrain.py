@@ -58,6 +58,11 @@ def get_config():
     config.data.corpus = ''
     # a corpus of its own, or the fraction of whole documents held out by hash
     config.data.valid = '0.01'
+    # Files in its directories that are named dev, valid, test: True reads them, False
+    # leaves them out; default: read, with a notice
+    config.data.split_files = config_dict.placeholder(bool)
+    # Leave rows that have no text out and count them; else the first one is an error
+    config.data.skip_bad = False
     config.data.text_field = 'text'  # of JSON lines; the column of Parquet
     # rows that share this field or column are one document
     config.data.join_by = config_dict.placeholder(str)

@@ -49,6 +49,11 @@ def _as_typed(message):
     return one_line(message)
 
 
+def refuse(message: str, option: str = 'skip_bad=True') -> NoReturn:
+    """As `fail`, where an option leaves bad rows out."""
+    fail(f'{message}; {option} leaves such rows out')
+
+
 def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
     """Text as one printable line: other characters become Python escapes; the middle of a long text
     is cut out."""

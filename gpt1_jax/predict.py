@@ -6,19 +6,26 @@ The input is a file in the task's own layout, or, for any task, a .jsonl file wi
 line: {"id": "a", "texts": ["One text, or two."]}, for multiple choice with "choices": ["One.",
 "Two."]. The output has one
 line for each row, in the same order: {"id": "a", "label": "1", "probabilities": {"0": 0.1, "1":
-0.9}}, or "score".
+0.9}}, or "score". An output that ends in .csv or .tsv is a table: the columns of the input, and
+`prediction`, which is the label or the score.
 """
 
+import csv
+import functools
+import io
 import pathlib
 
 from absl import flags
 
 from gpt1_jax import cli, storage
-from gpt1_jax.data.tasks import unlabelled
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.data.tasks import reading, unlabelled
+from gpt1_jax.errors import UserError, refuse
 from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.runs import results, workdir
 from gpt1_jax.weights import from_hub
+
+TABLES = {'.csv': ',', '.tsv': '\t'}
+COLUMN = 'prediction'
 
 
 def run(
@@ -44,19 +51,45 @@ def run(
             f'{source}: is not a file; a pipe is not read, because rows are read several times'
         )
     tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
+    delimiter = TABLES.get(target.suffix.lower())
     unreadable: list[str] = []
     too_long: list[str] = []
-    examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else _refuse)
+    on_bad = functools.partial(refuse, option='--skip_bad')
+    examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else on_bad)
+    records = {example.id: example.record or {} for example in examples}
+    if delimiter and any(COLUMN in record for record in records.values()):
+        raise UserError(f'{source}: has a column {COLUMN!r} already: give it another name')
     try:
-        answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else _refuse)
+        answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else on_bad)
     except UserError as error:
         raise UserError(f'{source}: {error}') from None
-    results.write(target, answers, follow=True)
+    if delimiter:
+        storage.write(target, _table(answers, records, delimiter), follow=True)
+    else:
+        results.write(target, answers, follow=True)
     return answers, unreadable + [f'{source}: {message}' for message in too_long]
 
 
-def _refuse(message):
-    fail(f'{message}; --skip_bad leaves such rows out')
+def _table(answers, records, delimiter):
+    """The bytes of a table: of each answer the input's record, {column: value}, and the
+    prediction."""
+    rows = []
+    for answer in answers:
+        record = records[answer['id']]
+        # A text as it is, with its spaces
+        cells = {
+            name: value if isinstance(value, str) else reading.of_cell(value)
+            for name, value in record.items()
+        }
+        rows.append(cells | {COLUMN: answer.get('label', answer.get('score'))})
+    columns = dict.fromkeys(name for row in rows for name in row if name != COLUMN)
+    file = io.StringIO()
+    table = csv.DictWriter(
+        file, [*columns, COLUMN], restval='', delimiter=delimiter, lineterminator='\n'
+    )
+    table.writeheader()
+    table.writerows(rows)
+    return file.getvalue().encode('utf-8', 'backslashreplace')  # as in JSON lines
 
 
 def _define_flags():
@@ -64,7 +97,12 @@ def _define_flags():
     flags.DEFINE_string(
         'input', None, 'the rows: a file in the layout of the task, or .jsonl', required=True
     )
-    flags.DEFINE_string('output', None, 'a file to write, JSON lines', required=True)
+    flags.DEFINE_string(
+        'output',
+        None,
+        'a file to write: a table with the columns of the input (.csv, .tsv), else JSON lines',
+        required=True,
+    )
     flags.DEFINE_integer('step', None, 'a saved step (default: the best on dev)')
     flags.DEFINE_bool(
         'skip_bad',

@@ -96,6 +96,17 @@ def _define_flags():
         'verify', True, 'of a finished directory: compare the contents of text and shards as well'
     )
     cli.define_row_flags()
+    flags.DEFINE_bool(
+        'split_files',
+        None,
+        'read, or leave out, files in a directory that are named as validation or test data '
+        '(default: read them, with a notice)',
+    )
+    flags.DEFINE_bool(
+        'skip_bad',
+        False,
+        'leave rows without a text out and print how many; by default the first one is an error',
+    )
     flags.DEFINE_string(
         'part',
         None,
@@ -133,6 +144,8 @@ def main() -> None:
             join=cli.join(),
             characters=f.tokenizer_characters,
             part=parts.parse(f.part),
+            split_files=f.split_files,
+            skip_bad=f.skip_bad,
         )
     for split, entry in manifest['splits'].items():
         print(

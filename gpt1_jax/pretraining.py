@@ -203,6 +203,8 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
         verify=data.verify,
         join=join,
         characters=vocabulary.characters,
+        split_files=data.split_files,
+        skip_bad=data.skip_bad,
     )
 
 

@@ -21,7 +21,7 @@ from gpt1_jax.data import splits, tasks
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, zero_shot_heuristics
 from gpt1_jax.evaluation.zero_shot_heuristics import Heuristic
 from gpt1_jax.parallel import sharding
@@ -67,7 +67,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         )
     steps = [setting.run.step(step) for step in steps]
     skipped: list[str] = []
-    on_bad = skipped.append if config.data.skip_bad else fail
+    on_bad = splits.on_bad(config.data.skip_bad, skipped)
     rows = {split: _rows(setting, split, on_bad)[0] for split in setting.splits}
     if skipped:
         print(
@@ -210,7 +210,7 @@ def count_tokens(config: ConfigDict) -> int:
     setting = resolve(config)
     total = 0.0
     for split in setting.splits:
-        sample, n = _rows(setting, split, [].append if config.data.skip_bad else fail, SAMPLE)
+        sample, n = _rows(setting, split, splits.on_bad(config.data.skip_bad, []), SAMPLE)
         sequences, _ = log_probs.distinct(
             [sequence for row in sample for sequence in row.sequences]
         )

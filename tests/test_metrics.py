@@ -8,6 +8,7 @@ import pytest
 
 from gpt1_jax import metrics
 from gpt1_jax.evaluation import score_predictions
+from gpt1_jax.metrics import bootstrap
 from refusal import refusal
 
 GOLD = np.array([1, 1, 1, 0, 0, 1])
@@ -41,6 +42,25 @@ def test_metrics_agree_with_scikit_learn_and_scipy(seed):
     # Each against all others
     for label, expected in enumerate(sklearn.f1_score(gold, predicted, average=None)):
         assert metrics.value('f1', gold, predicted, label) == pytest.approx(expected)
+    gold = rng.choice([0, 2, 5], 40)  # labels that do not occur, or only as predictions
+    predicted = rng.choice([0, 2, 3], 40)
+    assert metrics.value('macro_f1', gold, predicted) == pytest.approx(
+        sklearn.f1_score(gold, predicted, average='macro'), abs=1e-12
+    )
+
+
+def test_macro_f1_of_models_that_predict_other_labels_share_their_resamples():
+    sklearn = pytest.importorskip('sklearn.metrics')
+    gold = np.array([0, 1, 1, 0, 2, 1, 0, 0])
+    several = [np.eye(5)[[0, 1, 0, 0, 2, 1, 1, 0]], np.eye(5)[[4, 1, 1, 0, 2, 0, 0, 3]]]
+    found = metrics.draws('macro_f1', gold, several)
+    drawn = np.random.default_rng(0).integers(len(gold), size=(bootstrap.RESAMPLES, len(gold)))
+    for scores, draws in zip(several, found):
+        expected = [
+            sklearn.f1_score(gold[items], scores.argmax(-1)[items], average='macro')
+            for items in drawn[:20]
+        ]
+        np.testing.assert_allclose(draws[:20], expected)
 
 
 def test_degenerate_inputs_give_zero_or_nan():
@@ -136,14 +156,21 @@ TWO_LABELS = [
 ]
 
 
+OF_BOTH = {'accuracy': '0.6667', 'macro_f1': '0.6250', 'matthews': '0.2500'}
+
+
 @pytest.mark.parametrize(
     'rows, positive, expected',
     [
-        (TWO_LABELS, None, {'accuracy': '0.6667', 'f1': '0.7500', 'matthews': '0.2500'}),
+        (TWO_LABELS, None, {'f1': '0.7500', **OF_BOTH}),
         # 1 hit, 2 mistakes
-        (TWO_LABELS, 0, {'accuracy': '0.6667', 'f1': '0.5000', 'matthews': '0.2500'}),
+        (TWO_LABELS, 0, {'f1': '0.5000', **OF_BOTH}),
         # 1 hit, 1 mistake
-        ([(2, [0, 1, 2]), (0, [0, 1, 2])], 2, {'accuracy': '0.5000', 'f1': '0.6667'}),
+        (
+            [(2, [0, 1, 2]), (0, [0, 1, 2])],
+            2,
+            {'accuracy': '0.5000', 'f1': '0.6667', 'macro_f1': '0.3333'},
+        ),
         (
             [(gold, [2 * gold]) for gold in (0.5, 1.0, 3.5, 5)],
             None,

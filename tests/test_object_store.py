@@ -154,6 +154,9 @@ def test_a_corpus_is_read_there(tmp_path, place):
     (local / 'deep' / 'b.jsonl.zst').write_bytes(
         pyarrow.compress(b'{"text": "sat"}\n' * 9, 'zstd', asbytes=True)
     )
+    (local / 'runs' / 'x').mkdir(parents=True)
+    for name in ('environment.jsonl', 'parameters.txt'):
+        (local / 'runs' / 'x' / name).write_text('not a text')
     (local / '._a.txt').write_bytes(b'\0\5\x16\7')  # as macOS leaves them
     pyarrow.parquet.write_table(
         pyarrow.table({'text': [f'Row {i}.' for i in range(60)]}),

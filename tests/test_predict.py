@@ -1,6 +1,7 @@
 """Answers for rows without labels, of every kind of task, against plain numpy; the command and its
 mistakes."""
 
+import csv
 import functools
 import json
 import os
@@ -148,6 +149,33 @@ def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path
         (output,) = outputs(params, states(params, a))
         # Of 1 to 7
         assert row == {'id': row['id'], 'score': pytest.approx(1 + 6 * output, abs=1e-4)}
+
+
+def test_an_output_that_ends_in_csv_has_the_columns_of_the_input(tmp_path):
+    path, _ = fitted(tmp_path, 'custom:rating')
+    cells = [' A "red" cat,\nsat. ', 'Nó river', '', 'Seven sang.']
+    file = tmp_path / 'new.csv'
+    with open(file, 'w', newline='') as stream:
+        csv.writer(stream).writerows(
+            [['who', 'text'], *([f'w{i}', c] for i, c in enumerate(cells))]
+        )
+    found, bad = predict.run(path, file, tmp_path / 'p.CSV', skip_bad=True)
+    with open(tmp_path / 'p.CSV', newline='') as stream:
+        header, *rows = csv.reader(stream)
+    assert header == ['who', 'text', 'prediction'] and len(bad) == 1
+    scores = [str(row['score']) for row in found]
+    assert rows == [[f'w{i}', cells[i], score] for i, score in zip((0, 1, 3), scores)]
+    records = [{'text': 'A cat.', 'n': 3}, {'text': 'Nó.', 'more': ['é']}]
+    file = tmp_path / 'new.jsonl'
+    file.write_text(''.join(json.dumps(record) + '\n' for record in records))
+    (first, second), _ = predict.run(path, file, tmp_path / 'p.tsv')
+    assert (tmp_path / 'p.tsv').read_text() == (
+        'text\tn\tmore\tprediction\n'
+        f'A cat.\t3\t\t{first["score"]}\n'
+        f'Nó.\t\t"[""\\u00e9""]"\t{second["score"]}\n'
+    )
+    with pytest.raises(UserError, match="p.CSV: has a column 'prediction' already"):
+        predict.run(path, tmp_path / 'p.CSV', tmp_path / 'again.csv')
 
 
 def test_a_bad_row_is_named_or_left_out(tmp_path):

@@ -21,6 +21,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import lock
 from saved import flip
+from shared import CASES, needs_cases
 from tiny import command
 
 LINES = [f'The cat number {i} sat on the mat.\nSo said dog {i}.' for i in range(20)]
@@ -42,6 +43,24 @@ def out(tmp_path):
 
 def stream(out, split):
     return np.concatenate(tokens.open_split(out, split, verify=True).shards).tolist()
+
+
+@needs_cases
+@pytest.mark.parametrize('file', ['null.jsonl', 'cut.jsonl', 'null.parquet'])
+def test_bad_rows_of_a_corpus_are_left_out_and_counted(out, capsys, file):
+    corpus = str(CASES / 'jsonl_one_bad_row' / file)
+    with pytest.raises(UserError, match='skip_bad=True leaves such rows out$'):
+        prepare(out, corpus, 0.1, vocab_size=400)
+    splits = prepare(out, corpus, 0.1, vocab_size=400, skip_bad=True)['splits']
+    assert splits['train']['documents'] + splits['valid']['documents'] == 59
+    assert capsys.readouterr().err.count(f'1 bad row(s) left out, the first: {corpus}: ') == 1
+
+
+def test_only_bad_rows_are_told_by_the_first(tmp_path, out):
+    (tmp_path / 'a.jsonl').write_text('{"body": "A cat."}\n' * 3)
+    message = "no document; 3 bad row.s. left out, the first: .*: line 1 has no field 'text'"
+    with pytest.raises(UserError, match=message):
+        prepare(out, str(tmp_path / 'a.jsonl'), 0.1, skip_bad=True)
 
 
 def test_a_prepared_directory_holds_the_text(books, out, tmp_path):

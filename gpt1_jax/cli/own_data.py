@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 from gpt1_jax import rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import custom as custom_config
+from gpt1_jax.data.files import DEV
 from gpt1_jax.data.tasks import own_file, tables
 from gpt1_jax.errors import UserError, shown
 
@@ -24,11 +25,7 @@ STATED = {
     'custom.score': 'score',
     'init_from': 'init_from',
 }
-SPLITS = {
-    'train': ('train',),
-    'dev': ('dev', 'val', 'valid', 'validation', 'eval'),
-    'test': ('test',),
-}
+SPLITS = {'train': ('train',), 'dev': DEV, 'test': ('test',)}
 
 
 def define_flags() -> None:

@@ -54,16 +54,36 @@ def train(
                 the characters, the end of a word, the line break and <unk>.
     vocab_size: the number of all of these, instead of merges.
     Characters that make up less than about a ten-thousandth of the text together are spelt as UTF-8
-    bytes, as is any character not seen in training, so nothing is unknown. A corpus too small for
+    bytes, as is any character not seen in training, so nothing is unknown. So are rarer ones where
+    all do not fit, with a notice: they get at most half of a vocab_size. A corpus too small for
     that many merges gives as many as it has, and a notice on stderr. Equal counts give equal
     vocabularies. UserError for an empty corpus or sizes that are out of range.
     """
+    room = _most_characters(merges, vocab_size)
     counts = (
         words_or_texts
         if isinstance(words_or_texts, Mapping)
         else count_words(map(text_lib.Part, words_or_texts))
     )
-    alphabet = _alphabet(counts)
+    ranked = _alphabet(counts)
+    if len(ranked) > room:
+        tokenizer, size = _of_frequent_characters(counts, ranked, merges, vocab_size, room)
+    else:
+        tokenizer, size = _learned(counts, ranked, merges, vocab_size)
+    if tokenizer.vocab_size < size:
+        print(
+            'notice: the corpus has only so many merges to learn that the vocabulary has '
+            f'{tokenizer.vocab_size} rows, not {size}',
+            file=sys.stderr,
+        )
+    return tokenizer
+
+
+def _learned(counts, characters, merges, vocab_size, **options):
+    """(a Tokenizer of the words that have only these characters; the size that was asked for).
+    options: further ones of the trainer; required_chars get a token even if no such word has
+    them."""
+    alphabet = set(characters)
     counts = {
         word: count
         for word, count in counts.items()
@@ -71,7 +91,9 @@ def train(
     }
     if not counts:
         raise UserError('no words to train a vocabulary on: the training documents are empty')
-    size = vocabulary_size(merges, vocab_size, len(set().union(*counts)))
+    size = vocabulary_size(
+        merges, vocab_size, len(set(options.get('required_chars', '')).union(*counts))
+    )
 
     import sentencepiece
 
@@ -83,15 +105,50 @@ def train(
         model_writer=model,
         vocab_size=size,
         **_TRAINER,
+        **options,
     )
     trained = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
-    if trained < size:
-        print(
-            'notice: the corpus has only so many merges to learn that the vocabulary has '
-            f'{trained} rows, not {size}',
-            file=sys.stderr,
-        )
-    return Tokenizer(model.getvalue(), vocab_size=trained, newline_id=1)
+    return Tokenizer(model.getvalue(), vocab_size=trained, newline_id=1), size
+
+
+def _of_frequent_characters(counts, ranked, merges, vocab_size, room):
+    """As `_learned`, where `room` characters or fewer get a token: at most half of vocab_size, or
+    more where the text has too few merges to fill the other half."""
+    n = room if vocab_size is None else max(1, room // 2)
+    size = n + 1
+    tokenizer = None
+    while tokenizer is None or tokenizer.vocab_size < size and n < room:
+        if tokenizer is not None:
+            n = min(room, n + size - tokenizer.vocab_size)
+        frequent = ''.join(ranked[:n])
+        endings = _endings(counts, set(frequent)) or {frequent[0]: 1}
+        tokenizer, size = _learned(endings, frequent, merges, vocab_size, required_chars=frequent)
+    print(
+        f'notice: of {len(ranked):,} characters only the {n:,} most frequent have a token each, '
+        'the others are spelt as bytes: a larger vocabulary has room for more',
+        file=sys.stderr,
+    )
+    return tokenizer, size
+
+
+def _most_characters(merges, vocab_size):
+    """How many characters leave room for the merges, or for one merge of a vocabulary of so many
+    rows. UserError as in `vocabulary_size`."""
+    least = vocabulary_size(merges, vocab_size)  # with one character
+    if vocab_size is None:
+        return LARGEST_VOCABULARY - least + 1
+    return vocab_size - vocabulary_size(1, None) + 1
+
+
+def _endings(counts, alphabet):
+    """The counts of what follows each word's last character that is not in the alphabet: BPE merges
+    no bytes, so it sees what is left of a word."""
+    endings = collections.Counter()
+    for word, count in counts.items():
+        start = max((i + 1 for i, char in enumerate(word) if char not in alphabet), default=0)
+        if word[start:]:
+            endings[word[start:]] += count
+    return endings
 
 
 def vocabulary_size(merges: int | None, vocab_size: int | None, characters: int = 1) -> int:
@@ -124,7 +181,8 @@ def count_words(parts: Iterable[text_lib.Part]) -> collections.Counter[str]:
 
 
 def _alphabet(counts):
-    """The characters that get a token: the most frequent ones, up to `_COVERAGE` of the text."""
+    """[the characters that get a token], the most frequent first, up to `_COVERAGE` of the
+    text."""
     frequency = collections.Counter()
     for word, count in counts.items():
         for character in word:
@@ -134,4 +192,4 @@ def _alphabet(counts):
     ranked = sorted(frequency.items(), key=lambda item: (-item[1], item[0]))
     before = itertools.accumulate((count for _, count in ranked), initial=0)
     covered = _COVERAGE * frequency.total()
-    return {character for (character, _), seen in zip(ranked, before) if seen < covered}
+    return [character for (character, _), seen in zip(ranked, before) if seen < covered]

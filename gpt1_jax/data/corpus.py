@@ -11,34 +11,40 @@ Documents are streamed: one is in memory at a time. Rows that are less than a do
 import glob
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gpt1_jax import storage
 from gpt1_jax.data import files, parts, records
 from gpt1_jax.data.document import Document, Join, joined
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, fail
 
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
 TFDS = 'tfds:'
+# The file that a run's directory has from its start (runs/workdir.py)
+RUN = 'environment.jsonl'
 
 Spec = str | os.PathLike | Sequence[str | os.PathLike]  # one or several
 
 
 def documents(
-    spec: Spec, field: str = 'text', join: Join = Join(), part: parts.Part | None = None
+    spec: Spec,
+    field: str = 'text',
+    join: Join = Join(),
+    part: parts.Part | None = None,
+    on_bad: Callable[[str], None] = fail,
 ) -> Iterator[Document]:
     """Streams the documents of a spec, always in the same order; a file named twice is read once.
 
     field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS
     records.
     join: which rows form a document. part: only this part of the corpus (parts.py), which may be
-    empty. UserError naming the file, and the byte, line or row, for what cannot be read, and for no
-    documents at all; OSError.
+    empty. on_bad: called with the message of a bad row, see records. UserError naming the file, and
+    the byte, line or row, for what cannot be read, and for no documents at all; OSError.
     """
     empty = part is None
     for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
-        for document in _read(source, row_groups, field, join):
+        for document in _read(source, row_groups, field, join, on_bad):
             empty = False
             yield document
             del document  # frees its text before the next document is read
@@ -46,28 +52,32 @@ def documents(
         raise UserError(f'corpus {", ".join(_as_list(spec))} holds no document')
 
 
-def _read(source, row_groups, field, join):
+def _read(source, row_groups, field, join, on_bad):
     """The documents of a source, or of some of its row groups."""
     kind = files.kind(source)
     if not is_file(source):
-        yield from joined(records.tfds(source, field, join.key), join)
+        yield from joined(records.tfds(source, field, join.key, on_bad), join)
     elif kind == files.PARQUET:
-        yield from joined(records.parquet(source, field, join.key, row_groups), join)
+        yield from joined(records.parquet(source, field, join.key, row_groups, on_bad), join)
     elif kind == files.JSON_LINES:
-        yield from joined(records.json_lines(source, field, join.key), join)
+        yield from joined(records.json_lines(source, field, join.key, on_bad), join)
     else:
         yield from records.text(source)
 
 
-def sources(spec: Spec) -> list[str]:
+def sources(spec: Spec, split_files: bool | None = True) -> list[str]:
     """The files of a spec, in order, each once; `tfds:...` stays as it is. UserError as
-    `documents`."""
+    `documents`.
+
+    split_files: False leaves out files of directories and patterns that are named as validation or
+    test data are, unless all are; None reads them, but `left_out` names them.
+    """
     specs = _as_list(spec)
     if not specs or not all(specs):
         raise UserError(
             'corpus: no file, directory or other source given, or one with an empty name'
         )
-    return list(dict.fromkeys(source for one in specs for source in _expand(one)))
+    return list(dict.fromkeys(source for one in specs for source in _expand(one, split_files)[0]))
 
 
 def is_file(source: str) -> bool:
@@ -75,18 +85,18 @@ def is_file(source: str) -> bool:
     return not source.startswith(TFDS)
 
 
-def left_out(spec: Spec) -> list[str]:
-    """Lines on the files of local directories that are not read: those with other extensions, and
-    those behind links to directories. Hidden files are left out silently."""
-    return [
-        f'{one}: {line}' for one in _as_list(spec) if os.path.isdir(one) for line in _below(one)[1]
-    ]
+def left_out(spec: Spec, split_files: bool | None = True) -> list[str]:
+    """Lines on the files of directories and patterns that are not read: those with other
+    extensions, those behind links to directories, and those of runs; see also `sources`. Hidden
+    files are left out silently."""
+    return [f'{one}: {line}' for one in _as_list(spec) for line in _expand(one, split_files)[1]]
 
 
-def _expand(spec):
-    """The sources of one spec."""
+def _expand(spec, split_files):
+    """(the sources of one spec; lines on what is left out)."""
     if not is_file(spec):
-        return [spec]
+        return [spec], []
+    runs = set()
     path = storage.path(spec)
     remote = storage.remote(spec)
     if storage.generation(path) != storage.ABSENT if remote else path.is_file():
@@ -97,11 +107,14 @@ def _expand(spec):
             raise UserError(
                 f'{spec}: no text file in this directory, {"; ".join(left) or "it is empty"}'
             )
-        return found
+        return _without_held_out(found, left, split_files)
     elif glob.has_magic(spec) and remote:  # as on a local disk, * begins no hidden name
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
         found = sorted(filter(_is_file, glob.glob(spec, recursive=True)))
+        parents = {str(one) for name in found for one in pathlib.Path(name).parents}
+        runs = {parent for parent in parents if os.path.exists(os.path.join(parent, RUN))}
+        found = [name for name in found if runs.isdisjoint(map(str, pathlib.Path(name).parents))]
     elif path.exists():
         raise UserError(
             f'{spec}: is neither a file nor a directory; a pipe is not read, because '
@@ -119,7 +132,25 @@ def _expand(spec):
     for file in found:
         if files.kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
-    return found if remote else list(map(_normal, found))
+    found = found if remote else list(map(_normal, found))
+    return _without_held_out(found, _about_runs(runs), split_files)
+
+
+def _without_held_out(found, lines, split_files):
+    """(the files that `split_files` leaves of those found, the lines and one more on the rest)."""
+    base = os.path.commonpath(found)  # of a/dev/b.txt only, 'dev' is what the user named
+    held_out = [name for name in found if files.is_held_out(os.path.relpath(name, base))]
+    if split_files or len(held_out) in (0, len(found)):
+        return found, lines
+    which = (
+        f'{len(held_out):,} of {len(found):,} files are named as validation or test data '
+        f'(such as {os.path.relpath(held_out[0], base)})'
+    )
+    if split_files is None:
+        way_out = 'split_files=False leaves them out, True reads them without this notice'
+        return found, [*lines, f'{which} and are read as well: {way_out}']
+    left = [name for name in found if name not in held_out]
+    return left, [*lines, f'{which} and are left out']
 
 
 def _normal(name):
@@ -140,13 +171,22 @@ def _below(directory):
 
     found = []
     links = []
+    runs = []
     if storage.remote(directory):
         names = storage.files(storage.path(directory))
+        runs = [os.path.dirname(name) for name in names if os.path.basename(name) == RUN]
         found = sorted(
-            f'{directory.rstrip("/")}/{name}' for name in names if '/.' not in f'/{name}'
+            f'{directory.rstrip("/")}/{name}'
+            for name in names
+            if '/.' not in f'/{name}'
+            and not any(pathlib.PurePath(name).is_relative_to(run) for run in runs)
         )
     else:
         for at, directories, names in os.walk(directory, onerror=refuse):
+            if RUN in names:
+                runs.append(os.path.relpath(at, directory))
+                directories.clear()  # not walked: a run may be deleting files there
+                continue
             directories[:] = [name for name in directories if not name.startswith('.')]
             paths = [
                 pathlib.Path(at, name)
@@ -160,7 +200,7 @@ def _below(directory):
             links += [path.name for path in paths if path.is_symlink() and path.is_dir()]
         found = list(map(str, sorted(found)))
     others = sorted(os.path.basename(name) for name in found if not files.in_directories(name))
-    lines = []
+    lines = _about_runs(runs)
     if links:
         lines.append(
             f'directories behind links are not read ({len(links):,}, such as '
@@ -174,6 +214,13 @@ def _below(directory):
             'a .json file only if it is named itself'
         )
     return list(filter(files.in_directories, found)), lines
+
+
+def _about_runs(runs):
+    """[a line on the directories of runs that are left out], or []."""
+    if not runs:
+        return []
+    return [f'directories of runs are not read ({len(runs):,}, such as {min(runs)})']
 
 
 def _is_file(path):

@@ -6,6 +6,8 @@ A file is on the local disk or in an object store (storage).
 import contextlib
 import io
 import os
+import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -25,6 +27,9 @@ KINDS = {
     '.parquet': PARQUET,
 }
 COMPRESSED = {'.gz': 'gzip', '.bz2': 'bz2', '.zst': 'zstd', '.lz4': 'lz4'}
+# Names of validation data; `_HELD_OUT` finds them, and test, in names of files and directories
+DEV = ('dev', 'val', 'valid', 'validation', 'eval')
+_HELD_OUT = re.compile(rf'(?i)(^|[-_.])({"|".join(DEV)}|test)(?=[-_]?\d|\.|$)')
 # For messages
 READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRESSED)}'
 
@@ -42,6 +47,12 @@ def in_directories(name: str) -> bool:
     """Whether a file is read where its directory is named. A plain .json is not: beside a corpus it
     holds metadata."""
     return kind(name) is not None and not name.endswith('.json')
+
+
+def is_held_out(name: str) -> bool:
+    """Whether a file, or a directory in its name, is named as validation or test data are:
+    dev/a.txt, a.test, validation-00000-of-00001.parquet."""
+    return any(map(_HELD_OUT.search, pathlib.PurePath(name).parts))
 
 
 @contextlib.contextmanager

@@ -42,6 +42,9 @@ class PrepareConfig:
     join:       which rows of Parquet, JSON lines and TFDS data form a document (data/document.py).
     part:       prepare this part of the corpus alone, in out/part-I-of-N, for `merging.merge`;
                 needs a tokenizer.
+    split_files: whether files in the corpus' directories that are named as validation or test data
+                are read; None: with a notice.
+    skip_bad:   whether rows without a text are left out, and counted; else the first is an error.
     """
 
     corpus: sources.Source
@@ -58,6 +61,8 @@ class PrepareConfig:
     join: Join = Join()
     characters: int | None = None
     part: parts.Part | None = None
+    split_files: bool | None = None
+    skip_bad: bool = False
 
     def __post_init__(self):
         train = self.tokenizer == 'train'
@@ -183,7 +188,13 @@ def resolve(
     """(the splits' documents, what inputs.json holds, named validation text, the tokenizer unless
     it is trained)."""
     splits, inputs, named = sources.splits(
-        config.corpus, config.valid, config.text_field, config.join, config.part
+        config.corpus,
+        config.valid,
+        config.text_field,
+        config.join,
+        config.part,
+        config.split_files,
+        config.skip_bad,
     )
     given, inputs['tokenizer'] = _tokenizer(config)
     inputs['shards'] = f'{config.shard_tokens} tokens'

@@ -8,13 +8,13 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import files, parquet_pages
 from gpt1_jax.data.document import LONGEST, Document, too_long
-from gpt1_jax.errors import UserError, did_you_mean, shown
+from gpt1_jax.errors import UserError, did_you_mean, fail, shown
 
 PIECE = 2**20  # bytes of a document of a text file longer than LONGEST: about a novel
 _BATCH = 2**22  # bytes of Parquet rows in memory at a time, about
@@ -54,13 +54,16 @@ def text(path: str) -> Iterator[Document]:
             number += piece.count(b'\n')
 
 
-def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Document]:
+def json_lines(
+    path: str, field: str, key: str | None = None, on_bad: Callable[[str], None] = fail
+) -> Iterator[Document]:
     """The rows of a file of JSON lines, `path:line`, the first line being 1. Blank lines are left
     out.
 
-    field, key: names of the text and of the key. UserError naming file and line for a line that is
-    not UTF-8, no JSON object, without these fields, or longer than LONGEST bytes, of which no more
-    are read.
+    field, key: names of the text and of the key. on_bad: called with a message naming file and line
+    for a line that is not UTF-8, no JSON object or without these fields; the row is left out if it
+    returns. UserError for an array, and a line longer than LONGEST bytes, of which no more are
+    read.
     """
     number = 0
     with files.opened(path) as stream:
@@ -76,24 +79,31 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Docume
                 raise too_long(where)
             if line.isspace():
                 continue
-            text = decoded(line, where)
-            del line  # frees the bytes before the text is parsed
             try:
+                text = decoded(line, where)
+                del line  # frees the bytes before the text is parsed
                 record = json.loads(text)
+                del text  # frees it before the field is used
+                if not isinstance(record, dict):
+                    raise UserError(
+                        f'{where} is {type(record).__name__}, must be an object '
+                        f'with field {field!r}'
+                    )
+            except UserError as error:
+                on_bad(str(error))
             except (ValueError, RecursionError) as error:
-                raise UserError(f'{where} is not JSON ({error})') from None
-            del text  # frees it before the field is used
-            if not isinstance(record, dict):
-                raise UserError(
-                    f'{where} is {type(record).__name__}, must be an object with field {field!r}'
-                )
-            yield Document(f'{path}:{number}', *_texts(record, field, key, where))
-            del record
+                on_bad(f'{where} is not JSON ({error})')
+            else:
+                yield from _document(f'{path}:{number}', record, field, key, where, on_bad)
+                del record
 
 
-def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
+def tfds(
+    spec: str, field: str, key: str | None = None, on_bad: Callable[[str], None] = fail
+) -> Iterator[Document]:
     """The records of tfds:NAME:SPLIT[:FIELD]; NAME may contain a config and a version, as in
-    tfds:wiki40b/en:1.3.0:train. UserError if TFDS cannot open it, or a record has no such field."""
+    tfds:wiki40b/en:1.3.0:train. UserError if TFDS cannot open it. on_bad: as in `json_lines`, for a
+    record without the field."""
     name = r'([^:]+(?::\d+\.\d+\.\d+)?)'
     split = r'([^:\[]+(?:\[[^\]]*\])?)'  # train, or train[:5%]
     match = re.fullmatch(rf'tfds:{name}:{split}(?::([^:]+))?', spec)
@@ -114,18 +124,22 @@ def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
             record = records[number]
         except Exception as error:  # a shard is opened only now: it may be damaged, or gone
             raise UserError(f'{where}: TFDS cannot read it ({shown(error)})') from None
-        yield Document(f'{spec}:{number}', *_texts(record, own_field or field, key, where))
+        yield from _document(f'{spec}:{number}', record, own_field or field, key, where, on_bad)
 
 
 def parquet(
-    path: str, field: str, key: str | None = None, groups: Sequence[int] | None = None
+    path: str,
+    field: str,
+    key: str | None = None,
+    groups: Sequence[int] | None = None,
+    on_bad: Callable[[str], None] = fail,
 ) -> Iterator[Document]:
     """The rows of a Parquet file, `path:row`, the first row being 0; only its text and key columns
     are read.
 
-    groups: numbers of the row groups to read, ascending; default all. UserError naming the file,
-    and the row where it is one, for a file that is damaged, a column that is missing or not of
-    text, a null, and a text longer than LONGEST bytes. Memory holds a few rows.
+    groups: numbers of the row groups to read, ascending; default all. on_bad: as in `json_lines`,
+    for a null and a text that is not UTF-8 or longer than LONGEST bytes. UserError for a file that
+    is damaged, and a column that is missing or not of text. Memory holds a few rows.
     """
     import pyarrow
 
@@ -144,9 +158,8 @@ def parquet(
             arrays[field] = arrays[field].cast(pyarrow.large_binary())  # of a dictionary as well
             for values in zip(*arrays.values()):
                 record = {name: value.as_py() for name, value in zip(columns, values)}
-                yield Document(
-                    f'{path}:{number}', *_texts(record, field, key, f'{path}: row {number}')
-                )
+                where = f'{path}: row {number}'
+                yield from _document(f'{path}:{number}', record, field, key, where, on_bad)
                 del record  # frees its text before the next row is read
                 number += 1
 
@@ -236,6 +249,15 @@ def check_nul(data: bytes, path: Any, line: int) -> None:
             'damaged, or binary, or '
             'UTF-16 (iconv -f UTF-16LE -t UTF-8 converts it)'
         )
+
+
+def _document(name, record, field, key, where, on_bad):
+    """[the Document of a record], or [] of a bad one."""
+    try:
+        return [Document(name, *_texts(record, field, key, where))]
+    except UserError as error:
+        on_bad(str(error))
+        return []
 
 
 def _texts(record, field, key, where):

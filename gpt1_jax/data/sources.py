@@ -13,7 +13,7 @@ from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import parts
 from gpt1_jax.data.document import Document, Join, count_words, is_validation, text_digest
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, refuse
 
 # One spec or several (corpus.py), or the documents themselves
 Source = str | Sequence[str] | Iterable[Document]
@@ -33,12 +33,16 @@ def splits(
     field: str = 'text',
     join: Join = Join(),
     part: parts.Part | None = None,
+    split_files: bool | None = None,
+    skip_bad: bool = False,
 ) -> tuple[Splits, dict[str, str], Stream | None]:
     """The splits 'train' and 'valid'; what they are made from, {'corpus', 'valid': description};
     and, if validation text was named, the function that streams all of it, for `survey`.
 
     valid: text, or the fraction of the corpus' documents to hold out. join: which rows form a
     document. part: the part of the corpus to read; validation text that is named belongs to part 0.
+    split_files: whether the corpus has files named as validation data, see corpus.sources.
+    skip_bad: whether bad rows are left out, and counted once they have been read.
     UserError if valid names text of the corpus, and for a part of anything but files.
     """
     if valid is None or isinstance(valid, str) and not valid.strip():
@@ -46,13 +50,13 @@ def splits(
             'valid: name validation text, or a fraction of the documents to hold out, such as 0.01'
         )
     fraction = fraction_of(valid)
-    sources, corpus_is = _resolved(corpus, field)
+    sources, corpus_is = _resolved(corpus, field, split_files)
     if part is not None and (
         isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))
     ):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
     extra = {name: str(value) for name, value in (('join', join), ('part', part)) if value}
-    read = functools.partial(_documents, field=field, join=join)
+    read = functools.partial(_documents, field=field, join=join, skip_bad=skip_bad)
     whole = functools.partial(read, sources, part=part)
     if fraction is not None:
         # Found out when the text is first read, which a finished directory does not need.
@@ -194,7 +198,7 @@ def sample(documents: Iterable[Document], characters: int, total: int) -> Iterat
         )
 
 
-def _resolved(source, field):
+def _resolved(source, field, split_files=True):
     """(sources, or the tuple of Documents; a description that changes when the text does) of a
     Source. Prints which files of its directories are left out."""
     if not isinstance(source, (str, os.PathLike)):
@@ -209,8 +213,8 @@ def _resolved(source, field):
                 'corpus, valid: must be names of files or other sources, or '
                 'Documents, not a mixture'
             )
-    sources = corpus_lib.sources(source)
-    for line in corpus_lib.left_out(source):
+    sources = corpus_lib.sources(source, split_files)
+    for line in corpus_lib.left_out(source, split_files):
         say(line)
     # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by
     # shard.
@@ -231,12 +235,29 @@ def _resolved(source, field):
     return sources, ', '.join(described)
 
 
-def _documents(source, field, join, part=None):
-    return (
-        iter(source)
-        if isinstance(source, tuple)
-        else corpus_lib.documents(source, field, join, part)
-    )
+def _documents(source, field, join, part=None, skip_bad=False):
+    if isinstance(source, tuple):
+        yield from source
+        return
+    bad = []  # of the first its message
+
+    def leave_out(message):
+        bad.append(None if bad else message)
+
+    try:
+        yield from corpus_lib.documents(
+            source, field, join, part, leave_out if skip_bad else refuse
+        )
+    except UserError as error:
+        raise UserError(f'{error}{_about(bad)}') from None
+    if bad:
+        _say_once(_about(bad).removeprefix('; '))
+
+
+def _about(bad):
+    """'; 2 bad row(s) left out, the first: ...', or ''. bad: messages, of which the first is
+    read."""
+    return f'; {len(bad):,} bad row(s) left out, the first: {bad[0]}' if bad else ''
 
 
 class Survey(NamedTuple):
@@ -343,3 +364,7 @@ def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> It
 def say(line: str) -> None:
     """Print a notice at once."""
     print(line, file=sys.stderr, flush=True)
+
+
+# Each line once, however often the text is read
+_say_once = functools.cache(say)

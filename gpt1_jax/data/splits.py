@@ -3,13 +3,13 @@ sweeps."""
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokens import permutation
-from gpt1_jax.errors import UserError, fail, one_line
+from gpt1_jax.errors import UserError, one_line, refuse
 
 CACHED = 24  # splits: a sweep fine-tunes on the same rows many times
 
@@ -42,6 +42,14 @@ def load(
     )
 
 
+def on_bad(skip_bad: bool, skipped: list[str]) -> Callable[[str], None]:
+    """What config.data.skip_bad does with the message of a bad row: it is added to `skipped`, or is
+    a UserError."""
+    if skip_bad:
+        return skipped.append
+    return functools.partial(refuse, option='--config.data.skip_bad=True')
+
+
 def choose(examples: list[Any], limit: int | None) -> list[Any]:
     """A fixed random subset of at most `limit` items, in their order; all of them if limit is
     None."""
@@ -64,12 +72,13 @@ def check_split(task: Task, split: str, labelled: bool = False) -> None:
 @functools.lru_cache(CACHED)
 def _read(task, directory, split, tokenizer, n_ctx, hashes, limit, skip_bad):
     skipped = []
-    on_bad = skipped.append if skip_bad else fail
-    examples = task.read(directory, split, on_bad)
+    examples = task.read(directory, split, on_bad(skip_bad, skipped))
     if split not in task.unlabelled and any(example.label is None for example in examples):
         row = next(example.id for example in examples if example.label is None)
         raise UserError(f'{task.name}: row {row} has no label')
-    found = inputs.encode_all(choose(examples, limit), task, tokenizer, n_ctx, on_bad)
+    found = inputs.encode_all(
+        choose(examples, limit), task, tokenizer, n_ctx, on_bad(skip_bad, skipped)
+    )
     if skipped:
         print(
             one_line(

@@ -49,6 +49,16 @@ def counts(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return np.stack(cells, -1).astype(np.float64)
 
 
+def by_label(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Each item's 1 at its label where it is right, and 1 at both labels where it is wrong:
+    float[n, 2 L], the two of each label side by side."""
+    labels = np.arange(1 + max(gold.max(initial=0), predicted.max(initial=0)))
+    is_gold = gold[:, None] == labels
+    is_predicted = predicted[:, None] == labels
+    both = np.stack([is_gold & is_predicted, is_gold ^ is_predicted], -1)
+    return both.reshape(len(gold), 2 * len(labels)).astype(np.float64)
+
+
 def moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Each item's 1, x, y, x^2, y^2, xy: float[n, 6]. x and y are standardized first, for
     precision."""
@@ -75,6 +85,15 @@ def f1_of(cells: np.ndarray) -> np.ndarray:
     return np.where(whole + tn > 0, value, math.nan)
 
 
+def macro_f1_of(sums: np.ndarray) -> np.ndarray:
+    """The mean F1 of the labels that occur, in gold or in predictions, of sums float[..., 2 L]."""
+    right = 2 * sums[..., ::2]
+    whole = right + sums[..., 1::2]
+    n = (whole > 0).sum(-1)
+    total = (right / np.maximum(whole, 1)).sum(-1)
+    return np.where(n > 0, total / np.maximum(n, 1), math.nan)
+
+
 def matthews_of(cells: np.ndarray) -> np.ndarray:
     """Matthews correlation of confusion tables float[..., 4]."""
     tp, fp, fn, tn = np.moveaxis(cells, -1, 0)
@@ -94,6 +113,7 @@ def pearson_of(sums: np.ndarray) -> np.ndarray:
 METRICS = {
     'accuracy': Metric(hits, ratio, ANY_LABELS),
     'f1': Metric(counts, f1_of, TWO_LABELS),
+    'macro_f1': Metric(by_label, macro_f1_of, ANY_LABELS),
     'matthews': Metric(counts, matthews_of, TWO_LABELS),
     'pearson': Metric(moments, pearson_of, VALUES),
     'spearman': Metric(rank_moments, pearson_of, VALUES),
@@ -172,6 +192,9 @@ def draws(
     The models share the resamples: differences of these arrays are those of a paired bootstrap.
     """
     terms = [_terms(name, gold, decisions(name, scores), positive) for scores in several]
+    # A model may predict labels that the others do not, whose sums are 0
+    wide = max(one.shape[1] for one in terms)
+    terms = [np.pad(one, ((0, 0), (0, wide - one.shape[1]))) for one in terms]
     return resampled(terms, METRICS[name].final, seed)
 
 

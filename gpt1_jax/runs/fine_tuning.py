@@ -38,7 +38,7 @@ class Setting:
 
     def examples(self, split: str, limit: int | None) -> list:
         """The examples of a split, at most `limit` of them."""
-        on_bad = [].append if self.config.data.skip_bad else fail
+        on_bad = splits.on_bad(self.config.data.skip_bad, [])
         return splits.choose(self.task.read(self.config.data.dir, split, on_bad), limit)
 
     def rows(self, split: str, limit: int | None) -> list[inputs.Encoded]:

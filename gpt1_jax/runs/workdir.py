@@ -48,6 +48,7 @@ FREE = (
     'data.join_by',
     'data.join_characters',
     'data.join_with',
+    'data.split_files',
     'tokenizer.',
     'tokenizer',
     'results',

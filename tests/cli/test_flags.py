@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 from gpt1_jax.configs.pretrain import RULES, warmup_steps
 
-from gpt1_jax import cli, pretrain, rules
+from gpt1_jax import cli, pretraining, rules
 from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.errors import UserError
 from refusal import refusal
@@ -35,7 +35,7 @@ def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, give
 
 
 def test_the_help_of_pretrain_says_which_config_suits_which_machine():
-    names = re.findall(r'^[A-Z].* --config=([\w:]+)', pretrain.__doc__, re.MULTILINE)
+    names = re.findall(r'^[A-Z].* --config=([\w:]+)', pretraining.__doc__, re.MULTILINE)
     assert names == ['notebook', 'pretrain', 'overnight_cpu:pretrain']
     for name in names:
         config = config_file.load(name)

@@ -3,15 +3,17 @@ itself."""
 
 import csv
 import itertools
+import json
 import re
 import types
+import unicodedata
 
 import pytest
 
 from gpt1_jax import configs  # noqa: F401
 from gpt1_jax.cli import own_data
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import own_file
+from gpt1_jax.data.tasks import custom, own_file, tables
 from gpt1_jax.runs import fine_tuning
 from refusal import refusal
 from tiny import load_config
@@ -193,6 +195,85 @@ def test_a_field_beside_the_flags_is_kept_or_refused(tmp_path, monkeypatch):
         assert refusal(config_of, monkeypatch, {field: value}, **given).endswith(
             f'--config.{field}={value!r}: give one of the two'
         )
+
+
+LABELS = ['x', 'y'] * 3
+QUOTED = ['a "b", c', 'd', 'e, f', ' "g"', 'h\\i', '"']
+
+
+def in_columns(orient):
+    columns = {'réponse': QUOTED, 'l': LABELS}
+    if orient == 'list':
+        return json.dumps(columns)
+    return json.dumps({name: dict(enumerate(cells)) for name, cells in columns.items()}, indent=1)
+
+
+def in_lines():
+    rows = [{'réponse': text, 'l': label} for text, label in zip(QUOTED, LABELS)]
+    return ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+
+
+def as_csv(quote='""', space='', header='"réponse","l"', ends='\n'):
+    def cell(text):
+        return '"' + text.replace('\\', '\\\\' if quote != '""' else '\\').replace('"', quote) + '"'
+
+    rows = [f'{cell(text)},{space}{cell(label)}' for text, label in zip(QUOTED, LABELS)]
+    return ends.join([header, *rows, ''])
+
+
+@pytest.mark.parametrize(
+    'name, content',
+    [
+        ('a.csv', as_csv().encode()),
+        ('a.csv', as_csv(r'\"').encode()),  # as MySQL and Spark write it
+        ('a.csv', as_csv(space=' ').encode()),
+        ('a.csv', as_csv(r'\"', ' ', '"réponse", "l"', '\r\n').encode()),
+        ('a.csv', as_csv(header=unicodedata.normalize('NFD', '"réponse","l"')).encode()),
+        *[('a.csv', as_csv().encode(name)) for name in ('utf-16', 'utf-16-le', 'utf-16-be')],
+        ('a.json', in_columns('list').encode()),
+        ('a.json', in_columns('columns').encode()),
+        ('a.jsonl', json.dumps(json.loads(in_columns('columns'))).encode()),
+        ('a.jsonl', unicodedata.normalize('NFD', in_lines()).encode()),
+    ],
+)
+def test_a_file_is_read_as_other_programs_write_it(tmp_path, monkeypatch, name, content):
+    (tmp_path / name).write_bytes(content)
+    config = config_of(monkeypatch, data=str(tmp_path / name), text=['réponse'], label='l')
+    task = custom.of_file(config.custom.to_dict(), str(tmp_path / name))
+    assert task.labels == ('x', 'y')
+    found = [example.texts[0] for example in task.read(tmp_path, 'train')]
+    assert found == [text.strip() for text in QUOTED]
+
+
+@pytest.mark.parametrize(
+    'name, content, message',
+    [
+        (
+            'a.csv',
+            't,l\n"a" b,x\n',
+            'a.csv: row 2: .* \\(if quotation marks are text: config.custom.q',
+        ),
+        ('a.csv', 't,l\nab,x\n'.encode('utf-16')[:-1], 'a.csv: damaged, or not utf-16 .truncated'),
+        ('a.json', '{"a": [\n1], "b": [1, 2]}', 'one JSON object, expected .*of pandas: to_json'),
+        ('a.json', '{"a": [\n{"t": 1}], "b": [{"t": 2}]}', 'one JSON object, expected'),
+    ],
+)
+def test_what_cannot_be_read_names_the_remedy(tmp_path, monkeypatch, name, content, message):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = refusal(config_of, monkeypatch, data=str(tmp_path / name), text=['t'], label='l')
+    assert re.search(message, found)
+
+
+def test_a_dialect_is_left_alone_where_plain_csv_fits(tmp_path):
+    path = tmp_path / 'a.csv'
+    path.write_text('t,l\n"C:\\",x\nsaid \\"so\\" ,y\n')
+    assert [row.fields['t'] for row in tables.read(path, quoted=True, delimiter=',')] == [
+        'C:\\',
+        'said \\"so\\" ',
+    ]
+    path.write_text('t,l\n"C:\\",x\na,b,y\n')  # a row that no dialect mends
+    rows = list(tables.read(path, quoted=True, delimiter=','))
+    assert rows[0].fields['t'] == 'C:\\' and '3 columns' in str(rows[1].fields)
 
 
 def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):

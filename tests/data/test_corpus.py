@@ -16,6 +16,7 @@ from gpt1_jax.data.document import Document, Join, is_validation, joined
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
 from refusal import refusal
+from shared import CASES, needs_cases
 
 
 @pytest.fixture
@@ -121,6 +122,38 @@ def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
     (here / 'linked' / 'far').symlink_to(here / 'books', target_is_directory=True)
     with pytest.raises((UserError, OSError), match=message):
         read(spec)
+
+
+HELD_OUT = ('b/dev/x.txt', 'b/c.test', 'b/val.txt', 'b/deep/validation-00000-of-00001.jsonl')
+
+
+@pytest.mark.parametrize('spec', ['b', 'b/**/*.*'])
+def test_files_named_as_validation_data_are_told_read_or_left_out(tmp_path, monkeypatch, spec):
+    monkeypatch.chdir(tmp_path)
+    text = ('b/a.txt', 'b/the_test_of_time.txt', 'b/contest.txt')
+    for name in (*text, *HELD_OUT):
+        pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(name).write_text('{"text": "A"}')
+    assert {*corpus.sources(spec, split_files=False)} == {*text}
+    assert {*corpus.sources(spec)} == {*corpus.sources(spec, None)} == {*text, *HELD_OUT}
+    assert corpus.left_out(spec) == []
+    (line,) = corpus.left_out(spec, split_files=None)
+    assert '4 of 7 files are named as validation or test data (such as c.test) and are read' in line
+    (line,) = corpus.left_out(spec, split_files=False)
+    assert line.endswith('(such as c.test) and are left out')
+    for named in ('b/dev', 'b/c.test', 'b/*.test'):  # the user names them
+        assert corpus.sources(named, split_files=False) and not corpus.left_out(named, None)
+
+
+@needs_cases
+@pytest.mark.parametrize('case, documents', [('babylm', 2), ('hub', 12)])
+def test_published_sets_name_their_files_so(case, documents):
+    spec = str(CASES / 'corpus_has_dev_and_test' / case)
+    (line,) = corpus.left_out(spec, None)
+    assert 'and are read as well: split_files=False leaves them out' in line
+    train = corpus.sources(spec, split_files=False)
+    assert all('train' in name for name in train)
+    assert len(read(train)) == documents
 
 
 def test_validation_documents_are_chosen_by_their_text_alone():

@@ -91,6 +91,11 @@ def test_rows_to_predict_need_no_label(trusted_code, tmp_path):
     (tmp_path / 'new.jsonl').write_text(lines([{k: v for k, v in COPA[0].items() if k != 'label'}]))
     found = unlabelled.read(tasks.get(f'{IDEAS}/copa.py:COPA'), tmp_path / 'new.jsonl')
     assert found == [dataclasses.replace(COPA_EXAMPLES[0], label=None)]
+    assert found[0].record == {k: v for k, v in COPA[0].items() if k != 'label'}
+    (tmp_path / 'lists.jsonl').write_text('["A.", 1]\n["B.", 0]\n')
+    task = reviews(lambda row: Example('', (row[0],)))
+    rows = unlabelled.read(task, tmp_path / 'lists.jsonl')
+    assert [row.record for row in rows] == [{'record': ['A.', 1]}, {'record': ['B.', 0]}]
 
 
 def reviews(make, **options):

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import sys
 
 import pyarrow
@@ -87,6 +88,33 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in refusal(
         read, '*.json'
     )
+
+
+def test_a_bad_row_is_told_and_the_next_one_read(here):
+    good = b'{"text": "A"}\n'
+    bad = [b'{"text": null}\n', b'7\n', b'{"text"\n', b'{"text": "\xff"}\n', b'{"body": "B"}\n']
+    (here / 'a.jsonl').write_bytes(good.join([*bad, b'']))
+    messages = []
+    assert len(read('a.jsonl', on_bad=messages.append)) == 5
+    numbers = [re.match('a.jsonl: line ([0-9]+)', message)[1] for message in messages]
+    assert numbers == ['1', '3', '5', '7', '9']
+    write_parquet('a.parquet', {'text': ['A', None, 'C']})
+    assert len(read('a.parquet', on_bad=messages.append)) == 2
+    assert messages[5:] == ["a.parquet: row 1: field 'text' is NoneType, must be text"]
+    (here / 'array.jsonl').write_text('[\n{"text": "A"}\n]')  # all of its rows would be left out
+    assert 'one record a line' in refusal(read, 'array.jsonl', on_bad=messages.append)
+
+
+def test_a_run_below_its_corpus_is_no_text(here):
+    (here / 'a.txt').write_text('A')
+    run = here / 'runs' / 'x'
+    run.mkdir(parents=True)
+    for name in ('environment.jsonl', 'parameters.txt', 'predictions_dev.jsonl'):
+        (run / name).write_text('{"step": 0}')
+    for spec, such in (('.', 'runs/x'), ('**/*.txt', 'runs/x'), (str(here), 'runs/x')):
+        assert [text for _, text in read(spec)] == ['A'], spec
+        (line,) = corpus.left_out(spec)
+        assert line == f'{spec}: directories of runs are not read (1, such as {such})'
 
 
 @pytest.mark.parametrize(

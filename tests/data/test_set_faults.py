@@ -1,5 +1,6 @@
 """Bad rows and bad files of the labelled sets: each is one line that names file, row and cause."""
 
+import functools
 import json
 import shutil
 
@@ -9,7 +10,7 @@ import pytest
 
 import hub_parquet as hub
 import official
-from gpt1_jax.data import tasks
+from gpt1_jax.data import bpe_training, splits, tasks
 from gpt1_jax.errors import fail
 from refusal import refusal
 
@@ -151,6 +152,15 @@ def test_a_bad_row_is_named_or_left_out_and_a_bad_file_is_an_error(
         assert len(tasks.get(name).read(tmp_path, split, skipped.append)) == left and skipped == [
             message
         ]
+
+
+def test_a_bad_row_names_the_option_that_leaves_it_out(tmp_path):
+    path = write(tmp_path, 'sst2', 'dev.tsv', b'sentence\tlabel\nA.\t2\nB.\t1\n')
+    option = '--config.data.skip_bad=True leaves such rows out'
+    tokenizer = bpe_training.train(['A. B. ab.'], merges=1)
+    load = functools.partial(splits.load, tasks.get('sst2'), tmp_path, 'dev', tokenizer, 16, {})
+    assert refusal(load) == f"{path}: row 2: label '2' is not one of 0, 1; {option}"
+    assert [row.id for row in load(skip_bad=True)] == ['1']
 
 
 def test_only_bad_rows_are_an_error(tmp_path):

@@ -11,7 +11,7 @@ from gpt1_jax.data.published import from_published
 from gpt1_jax.data.tokenizer import Tokenizer
 from refusal import refusal
 from released_words import words
-from shared import ENCODER, MERGES, VOCABULARY, needs_vocabulary
+from shared import CASES, ENCODER, MERGES, VOCABULARY, needs_cases, needs_vocabulary
 
 TEXT = 'The cat sat on the mat. The cat ate the rat.\nThat is that, said the cat — naïvely.'
 
@@ -188,6 +188,29 @@ def test_a_vocabulary_has_the_size_that_was_asked_for_or_as_many_merges_as_the_c
     )
 
 
+def test_a_vocabulary_smaller_than_the_characters_spells_the_rare_ones_as_bytes(monkeypatch, capfd):
+    characters = [chr(0x4E00 + i) for i in range(300)]
+    counts = {char * 2: 1000 - i for i, char in enumerate(characters)} | {'ab': 2000}
+    for size in (300, 400, 500):
+        found = bpe_training.train(counts, vocab_size=size)
+        assert found.vocab_size == size
+        assert 'of 302 characters only the' in capfd.readouterr().err
+        # A frequent one is one token and the end of its word, a rare one three bytes of it
+        assert len(found.encode('a')) <= 2 and len(found.encode(characters[-1])) == 4
+        assert found.decode(found.encode(''.join(characters))) == ''.join(characters)
+    assert bpe_training.train(counts, vocab_size=700).vocab_size == 700
+    assert 'characters' not in capfd.readouterr().err
+    monkeypatch.setattr(bpe_training, 'LARGEST_VOCABULARY', 500)  # of the default size as well
+    assert bpe_training.train(counts, merges=100).vocab_size == 500
+    assert 'of 302 characters only the 141 most' in capfd.readouterr().err
+
+
+@needs_cases
+def test_chinese_text_gets_the_vocabulary_that_was_asked_for():
+    text = (CASES / 'vocabulary_below_characters' / 'zh.txt').read_text('utf-8')
+    assert bpe_training.train([text], vocab_size=1000).vocab_size == 1000
+
+
 def test_equal_counts_give_the_same_vocabulary_and_others_another():
     counts = bpe_training.count_words([text.Part(TEXT)])
     one, other = (
@@ -203,10 +226,10 @@ def test_equal_counts_give_the_same_vocabulary_and_others_another():
         (dict(merges=0), 'merges is 0, must be from 1 to 6527[0-9] for this corpus'),
         (
             dict(vocab_size=200),
-            r'vocab_size is 200, must be from 262 \(256 bytes, 2 characters, 3 '
+            r'vocab_size is 200, must be from 261 \(256 bytes, 1 characters, 3 '
             r'others and a merge\)',
         ),
-        (dict(vocab_size=65536), 'vocab_size is 65536, must be from 262 .* to 65535'),
+        (dict(vocab_size=65536), 'vocab_size is 65536, must be from 261 .* to 65535'),
         (dict(words_or_texts=['', ' \n']), 'no words to train a vocabulary on'),
     ],
 )

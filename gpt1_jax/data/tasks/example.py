@@ -16,12 +16,14 @@ class Example:
     different numbers.
     label:   index of the label or of the right choice; for a task with a score the score; None if
              unlabelled.
+    record:  {column: value}, as the file has it, of a row to predict.
     """
 
     id: str
     texts: tuple[str, ...]
     choices: tuple[str, ...] = ()
     label: int | float | None = None
+    record: dict | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
     errors = []
     for separator, name in formats.items():
         try:
-            found[name] = tables.header(path, separator)
+            found[name] = tables.header(path, separator, needed)
         except UserError as error:  # a quoted cell that another separator follows
             errors.append(error.with_traceback(None))  # which holds the line, of any length
             continue
@@ -89,7 +89,7 @@ def kind_of_answer(
 
     rows = [
         row
-        for row in _in_order(_read(path, format, (column,), quoting))
+        for row in _in_order(_read(path, format, (column, *choices), quoting))
         if of_cell(row.get(column))
     ]
     if rows and all(of_cell(row[column]) in written(row) for row in rows):

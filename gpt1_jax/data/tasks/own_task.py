@@ -69,7 +69,8 @@ def _rows(task, example, path, labelled):
             made = dataclasses.replace(made, id=made.id or str(position))
             position += 1
             if not labelled:
-                made = dataclasses.replace(made, label=None)
+                columns = record if isinstance(record, dict) else {'record': record}
+                made = dataclasses.replace(made, label=None, record=columns)
             fault = _fault(task, made, labelled)
             yield Row(place, made.id, RowFault(fault) if fault else {'example': made})
 

@@ -7,8 +7,10 @@ A bad row is an error that names it, or is skipped and reported.
 
 import dataclasses
 import functools
+import io
 import json
 import pathlib
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -18,6 +20,13 @@ from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.data.tasks import parquet_source, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import UserError, did_you_mean, fail, one_line
+
+# {the first bytes of a file: its encoding}: a mark, or two characters of which half the bytes are 0
+UTF_16 = {
+    b'\xff\xfe|\xfe\xff': 'utf-16',
+    b'[^\0]\0[^\0]\0': 'utf-16-le',
+    b'\0[^\0]\0[^\0]': 'utf-16-be',
+}
 
 
 class RowFault(Exception):
@@ -143,7 +152,8 @@ def labelled_set(
         id_column = next((split.id_column for split in splits.values() if split.id_column), None)
         split = Split((), labelled=False, id_column=id_column)
         rows = new(path, split) if rows is None else rows
-        return collect(rows, functools.partial(make, split), str(path), on_bad=on_bad)
+        one = functools.partial(make, split)
+        return collect(rows, one, str(path), on_bad=on_bad, keep=True)
 
     labelled = tuple(key for key, split in splits.items() if split.labelled)
     unlabelled = tuple(key for key, split in splits.items() if not split.labelled)
@@ -167,8 +177,9 @@ def collect(
     what: str,
     published: tuple[int, ...] = (),
     on_bad: Callable[[str], None] = fail,
+    keep: bool = False,
 ) -> list[Example]:
-    """The Examples of rows, in order.
+    """The Examples of rows, in order. keep: with their fields as Example.record, unless it is set.
 
     make: (id, fields) -> Example. what: the source, for messages. published: the expected numbers
     of rows; another gives a warning only, because part of a set is usable. on_bad: called with the
@@ -185,6 +196,8 @@ def collect(
             example = make(row.id, row.fields)
             if example.id in found:
                 raise RowFault(f'duplicate id {example.id!r}')
+            if keep and example.record is None:
+                example = dataclasses.replace(example, record=row.fields)
             found[example.id] = example
         except LeftOut as fault:
             left_out.append(one_line(f'{row.where}: {fault}'))
@@ -293,15 +306,17 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends, one in memory at a time.
 
     Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins
-    with one). UserError for a file that is empty or Parquet, and naming the line for text that is
-    not UTF-8, a NUL character, and a line of more than LONGEST bytes, of which no more are read;
-    OSError if it cannot be read.
+    with one). UTF-16, as Excel writes it, is read as well: by its mark, or as every second of its
+    first bytes is NUL. UserError for a file that is empty or Parquet, and naming the line for text
+    that is not UTF-8, a NUL character, and a line of more than LONGEST bytes, of which no more are
+    read; OSError if it cannot be read.
     """
     if str(path).endswith('.parquet'):
         raise UserError(f'{path}: is Parquet: write its rows as .csv, .tsv or .jsonl')
     number = 0
     with open(path, 'rb') as file:
-        while line := file.readline(LONGEST + 1):
+        read_line = _line_reader(file)
+        while line := read_line(LONGEST + 1):
             number += 1
             where = f'{path}: line {number}'
             records.check_nul(line, path, number)
@@ -310,3 +325,19 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
             yield records.decoded(line, where).removesuffix('\n').removesuffix('\r')
     if not number:
         raise UserError(f'{path}: empty')
+
+
+def _line_reader(file):
+    """`file.readline`; of UTF-16 a function that gives the same lines in UTF-8."""
+    start = file.peek(4)[:4]
+    for pattern, encoding in UTF_16.items():
+        if re.match(pattern, start, re.DOTALL):
+            return functools.partial(_recoded, io.TextIOWrapper(file, encoding, newline='\n'))
+    return file.readline
+
+
+def _recoded(text, size):
+    try:
+        return text.readline(size).encode()
+    except UnicodeDecodeError as error:
+        raise UserError(f'{text.name}: damaged, or not {text.encoding} ({error.reason})') from None

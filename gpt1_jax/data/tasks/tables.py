@@ -2,9 +2,12 @@
 of JSON records."""
 
 import csv
+import functools
 import itertools
+import os
 import pathlib
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +15,13 @@ from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.data.tasks import reading
 from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError
+
+# How other programs write quotation marks in CSV: after a space, and escaped by a backslash
+DIALECTS: tuple[dict[str, Any], ...] = (
+    {'skipinitialspace': True},
+    {'escapechar': '\\'},
+    {'skipinitialspace': True, 'escapechar': '\\'},
+)
 
 
 def is_json(path: str | pathlib.Path) -> bool:
@@ -29,7 +39,7 @@ def read(
     """The rows of a file. Ids are positions from 0; messages count lines from 1 as an editor does,
     header included.
 
-    needed:  columns that a table must have, in any order.
+    needed:  columns that a table must have, in any order and Unicode form.
     columns: column names for a table without a header; else the first row has them.
     quoted:  whether the table has CSV quoting. GLUE's files do not.
     short:   the fault of a row that ends before the last needed column. Columns after it may be
@@ -41,11 +51,14 @@ def read(
     """
     if is_json(path):
         for position, (where, record) in enumerate(records(path)):
-            yield Row(where, str(position), reading.json_object(record))
+            fields: dict | RowFault = reading.json_object(record)
+            if isinstance(fields, dict) and not fields.keys() >= {*needed}:
+                fields = dict(zip(_as_asked(fields, needed), fields.values()))
+            yield Row(where, str(position), fields)
         return
     rows = _cells(path, quoted, delimiter)
     if not columns:
-        columns = [name.strip() for name in next(rows, (0, ()))[1]]
+        columns = _as_asked(next(rows, (0, ()))[1], needed)
         if not any(columns):
             raise UserError(f'{path}: empty')
     for name in needed:
@@ -59,20 +72,30 @@ def read(
     blank = ([],) if quoted and len(columns) == 1 else ([], [''])  # a quoted cell may be empty
     rows = (row for row in rows if row[1] not in blank)
     for position, (number, row) in enumerate(rows):
-        fields: dict | RowFault = dict(zip(columns, row))
+        fields = dict(zip(columns, row))
         if not least <= len(row) <= len(columns):
             fault = short if len(row) < least else RowFault
             fields = fault(f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})')
         yield Row(f'{path}: row {number}', str(position), fields)
 
 
-def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
-    """The column names of a table with CSV quoting, or of the first JSON record. UserError as in
-    `read`."""
+def header(path: str | pathlib.Path, delimiter: str, needed: Sequence[str] = ()) -> list[str]:
+    """The column names of a table with CSV quoting, or of the first JSON record. needed: names that
+    are returned as they are here. UserError as in `read`."""
     if is_json(path):
         first = first_record(path)
-        return list(map(str, first)) if isinstance(first, dict) else []
-    return [name.strip() for name in next(_cells(path, True, delimiter), (0, ()))[1]]
+        names = map(str, first) if isinstance(first, dict) else ()
+    else:  # in a header a space before a quotation mark has no other meaning
+        names = next(_quoted(path, delimiter, skipinitialspace=True), (0, ()))[1]
+    return _as_asked(names, needed)
+
+
+def _as_asked(names, needed):
+    """Column names without spaces around; a needed one as it was asked for, if only its Unicode
+    form is another: macOS writes é as two characters."""
+    asked = {unicodedata.normalize('NFC', name): name for name in needed}
+    stripped = [name.strip() for name in names]
+    return [asked.get(unicodedata.normalize('NFC', name), name) for name in stripped]
 
 
 def first_record(path: str | pathlib.Path) -> Any:
@@ -129,16 +152,57 @@ def layout(
 
 def _cells(path, quoted, delimiter):
     """(number of its last line, cells) of each row of a table."""
+    if quoted:
+        status = os.stat(path)
+        options = _dialect(path, delimiter, status.st_mtime_ns, status.st_size)
+        yield from _quoted(path, delimiter, **options)
+        return
+    left_out, _, lines = _lines(path)
+    for number, line in enumerate(lines, 1 + left_out):
+        yield number, line.split(delimiter)
+
+
+def _lines(path):
+    """(1 if the file begins with a line that tells Excel the separator, else 0; that first line;
+    the lines after it, or all of them)."""
     lines = reading.decoded_lines(path)
     first = next(lines, '')
-    # A line that tells Excel the separator
-    left_out = 1 if re.fullmatch(r'"?sep=.?"?', first) else 0
-    if not left_out:
-        lines = itertools.chain([first], lines)
-    if not quoted:
-        for number, line in enumerate(lines, 1 + left_out):
-            yield number, line.split(delimiter)
-        return
+    if re.fullmatch(r'"?sep=.?"?', first):
+        return 1, first, lines
+    return 0, first, itertools.chain([first], lines)
+
+
+@functools.lru_cache(100)
+def _dialect(path, delimiter, changed, size):
+    """The options of the csv module for a file: those of DIALECTS that all of its rows fit, where
+    some do not fit plain CSV. changed, size: of the file, which may be written again."""
+    for options in ({}, *DIALECTS):
+        if _fits(path, delimiter, options):
+            return options
+    return {}
+
+
+def _fits(path, delimiter, options):
+    """Whether every row has as many cells as the first one, and no cell keeps a space before a
+    quotation mark that may begin it."""
+    width = 0
+    keeps = 'skipinitialspace' not in options
+    try:
+        for _, row in _quoted(path, delimiter, **options):
+            width = width or len(row)
+            if len(row) not in (0, width) or keeps and any(map(_SPACED, row)):
+                return False
+    except UserError:
+        return False
+    return True
+
+
+_SPACED = re.compile(' +"').match
+
+
+def _quoted(path, delimiter, **options):
+    """As `_cells`, of a table with CSV quoting. options: of the csv module."""
+    left_out, first, lines = _lines(path)
     returns_end_rows = '\r' in first  # as in files of old Macs
     csv.field_size_limit(LONGEST)  # by default a cell has at most 131,072 characters
     last = left_out
@@ -159,14 +223,16 @@ def _cells(path, quoted, delimiter):
             else:  # in a cell without quotes the csv module refuses them
                 yield line.replace('\r', ' ') + '\n'
 
-    reader = csv.reader(of_row(), delimiter=delimiter, strict=True)
+    reader = csv.reader(of_row(), delimiter=delimiter, strict=True, **options)
     try:
         for row in reader:
             last = left_out + reader.line_num
             length = 0
             yield last, row
     except csv.Error as error:  # after a broken quote no later row can be read
-        raise UserError(f'{path}: row {last + 1}: {error}') from None
+        raise UserError(
+            f'{path}: row {last + 1}: {error} (if quotation marks are text: config.custom.quoting)'
+        ) from None
 
 
 def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
@@ -174,7 +240,7 @@ def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
     array.
 
     The first line of JSON lines may also be a list. It is the whole array if no line follows and
-    its items are records themselves.
+    its items are records themselves. An object of columns, as pandas writes it, is one of records.
     """
     lines = [
         (number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()
@@ -182,13 +248,16 @@ def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
     first = reading.json_value(lines[0][1]) if lines else None
     opening = ('[', '{') if str(path).endswith('.json') else '['
     if isinstance(first, RowFault) and lines[0][1].lstrip().startswith(opening):
-        items = reading.json_value('\n'.join(line for _, line in lines))
+        items = _by_columns(reading.json_value('\n'.join(line for _, line in lines)))
         if isinstance(items, RowFault):
             raise UserError(f'{path}: neither a JSON array of records nor a record a line: {items}')
         if not isinstance(items, list):
             raise UserError(
-                f'{path}: one JSON object, expected an array of records or a record a line'
+                f'{path}: one JSON object, expected an array of records or a record a line '
+                "(of pandas: to_json(orient='records'))"
             )
+    elif len(lines) == 1 and isinstance(_by_columns(first), list) and isinstance(first, dict):
+        items = _by_columns(first)
     elif (
         len(lines) == 1
         and isinstance(first, list)
@@ -198,3 +267,21 @@ def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
     else:
         return ((f'{path}: row {number}', reading.json_value(line)) for number, line in lines)
     return ((f'{path}: record {number}', item) for number, item in enumerate(items, 1))
+
+
+def _by_columns(value):
+    """The records of an object of columns, {column: {index: value}} or {column: [value]}; any other
+    value as it is, such as {"texts": [text]}, which is a record to predict."""
+    if not isinstance(value, dict) or len(value) < 2 or 'texts' in value:
+        return value
+    columns = list(value.values())
+    if all(isinstance(column, dict) for column in columns):
+        if any(column.keys() != columns[0].keys() for column in columns):
+            return value
+        columns = [column.values() for column in columns]
+    elif not all(isinstance(column, list) for column in columns):
+        return value
+    # Lists of different lengths, or of objects, are no columns
+    if len(set(map(len, columns))) > 1 or isinstance(next(iter(columns[0]), None), dict):
+        return value
+    return [dict(zip(value, row)) for row in zip(*columns)]

@@ -87,4 +87,4 @@ def _of_texts(rows, task, what, on_bad):
             )
         return Example(reading.row_id(fields, 'id', row_id), texts, choices)
 
-    return reading.collect(rows, make, what, on_bad=on_bad)
+    return reading.collect(rows, make, what, on_bad=on_bad, keep=True)
