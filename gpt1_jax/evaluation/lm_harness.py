@@ -10,22 +10,15 @@ The harness passes texts, which become tokens as follows:
   more than n_ctx        The context is truncated from the left, with a notice. A rolling text is
                          read in the harness's own windows: each token is scored once, and the last
                          window is full.
-  a text to continue     Truncated from the left if max_gen_toks would not fit, to n_ctx / 2 tokens
-                         at least.
-  stop strings           As in text_generation.py. No token ends a text.
-  letter case            Lost: choices that differ only in case tie, and a generated answer is
-                         'paris .', not 'Paris.'.
+  letter case            Lost: choices that differ only in case tie.
 """
 
-import collections
-import copy
 import itertools
 import json
 import os
 import random
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import datasets
 import lm_eval
@@ -33,27 +26,25 @@ import numpy as np
 from lm_eval import evaluator, utils
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
-from lm_eval.models.utils import chunks, normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
 from tqdm import tqdm
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, shown
-from gpt1_jax.evaluation import load, log_probs, text_generation, zero_shot_heuristics
-from gpt1_jax.evaluation.decoding import Sampling
+from gpt1_jax.evaluation import load, log_probs, zero_shot_heuristics
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance
 
+UNSUPPORTED = 'tasks that generate text, run generated code or show images are not supported'
 RESAMPLES = 1000  # for standard errors; the harness's default of 100,000 takes minutes
 
 
 class GPT1(LM):
     """A pretrained model with the interface that the harness calls.
 
-    batch_size: sequences of n_ctx tokens scored at once (more if shorter), and texts generated at
-    once. It and the order of the requests affect answers only through the rounding of float32 sums;
-    equal requests tie.
+    batch_size: sequences of n_ctx tokens scored at once, more if shorter. It and the order of the
+    requests affect answers only through the rounding of float32 sums, and equal requests tie.
     """
 
     def __init__(self, model, params, mesh, tokenizer: Tokenizer, batch_size: int = 8) -> None:
@@ -97,45 +88,7 @@ class GPT1(LM):
         ]
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
-        """[the text after each context]. A context that is requested several times gets as many
-        samples."""
-        asked = [
-            (json.dumps(arguments, sort_keys=True), context)
-            for context, arguments in (request.args for request in requests)
-        ]
-        times = collections.Counter(asked)
-        ids = {
-            context: self.tokenizer.encode(context) or [self.tokenizer.newline_id]
-            for _, context in times
-        }
-        order = sorted(times, key=lambda one: (one[0], len(ids[one[1]])))
-        size = max(1, self.batch_size // max(times.values(), default=1))
-        texts = collections.defaultdict(list)
-        cut = 0
-        bar = tqdm(total=len(asked))
-        for arguments, alike in itertools.groupby(order, key=lambda one: one[0]):
-            tokens, how, stop = options(json.loads(arguments), self.n_ctx)
-            room = max(self.n_ctx - tokens, self.n_ctx // 2, 1)
-            for batch in chunks(alike, size):
-                batch = [one for one in batch for _ in range(times[one])]
-                prompts = [ids[context] for _, context in batch]
-                cut += sum(len(prompt) > room for prompt in prompts)
-                found = text_generation.generate(
-                    self.model,
-                    self.params,
-                    self.mesh,
-                    self.tokenizer,
-                    [prompt[-room:] for prompt in prompts],
-                    tokens,
-                    how,
-                    stop,
-                )
-                for one, continuation in zip(batch, found):
-                    texts[one].append(continuation.text)
-                bar.update(len(batch))
-        bar.close()
-        _print_notice(cut, len(asked), self.n_ctx)
-        return [texts[one].pop(0) for one in asked]
+        raise UserError(UNSUPPORTED)
 
 
 def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[int], list[int]]:
@@ -166,25 +119,6 @@ def windows(context: list[int], ids: list[int], n_ctx: int) -> list[tuple[list[i
     return [(before + scored, len(scored)) for before, scored in rolling]
 
 
-def options(arguments: dict[str, Any], n_ctx: int) -> tuple[int, Sampling, list[str]]:
-    """(maximum number of tokens, Sampling, stop strings) of generation_kwargs. UserError for
-    unsupported ones."""
-    rest = normalize_gen_kwargs(arguments, n_ctx // 2)
-    tokens = rest.pop('max_gen_toks')
-    stop = rest.pop('until')
-    temperature = rest.pop('temperature', 1.0)
-    if not rest.pop('do_sample'):
-        temperature = 0.0
-    how = Sampling(temperature, rest.pop('top_k', 0), rest.pop('top_p', 1.0))
-    if rest.pop('num_beams', 1) != 1 or rest:
-        raise UserError(
-            f'generation_kwargs {shown(arguments)}: supported are until, '
-            'max_gen_toks, do_sample, '
-            'temperature, top_k and top_p'
-        )
-    return tokens, how, [text for text in stop if text]
-
-
 def evaluate(
     init_from: storage.Path,
     tasks: Sequence[str],
@@ -211,12 +145,6 @@ def evaluate(
     tokenizer = run.tokenizer()
     mesh = sharding.make_mesh()
     loaded = load_tasks(tasks, include_path, num_fewshot)
-    for name, task in loaded['tasks'].items():
-        if task.OUTPUT_TYPE == 'generate_until':  # fail before scoring the other tasks
-            options(
-                copy.deepcopy(task.get_config('generation_kwargs') or {}),
-                run.config['model']['n_ctx'],
-            )
     model, params = load.pretrained(run, step, mesh)
     # The bootstrap would fork, which is unsafe with JAX's threads
     os.environ['DISABLE_MULTIPROC'] = '1'
@@ -269,10 +197,9 @@ def load_tasks(
             f'{", ".join(names)}: cannot be loaded ({type(error).__name__}: {error})'
         ) from None
     for name, task in loaded['tasks'].items():
-        if getattr(task, 'UNSAFE_CODE', False) or getattr(task, 'MULTIMODAL', False):
-            raise UserError(
-                f'{name}: tasks that run generated code, or contain images, are not supported'
-            )
+        unsafe = getattr(task, 'UNSAFE_CODE', False) or getattr(task, 'MULTIMODAL', False)
+        if unsafe or task.OUTPUT_TYPE == 'generate_until':
+            raise UserError(f'{name}: {UNSUPPORTED}')
         if task.get_config('num_fewshot') != 0 and num_fewshot is not None:
             task.set_config('num_fewshot', num_fewshot)
         elif task.get_config('num_fewshot') is None:

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.fast import (
     gpu_attention,
@@ -153,22 +152,3 @@ def test_where_no_kernel_would_be_used_none_is_checked(monkeypatch, gpu, change)
     asked = finds(monkeypatch, {})
     self_check.check(dataclasses.replace(MODEL, **change))
     assert not asked
-
-
-def test_what_passed_is_remembered_until_a_version_or_the_code_changes(monkeypatch, gpu, tmp_path):
-    monkeypatch.setenv(storage.CACHE, str(tmp_path))
-    runs = []
-    found = [None]
-    monkeypatch.setattr(self_check, '_wrong', lambda *what: runs.append(what) or found[0])
-
-    def checked():
-        before = len(runs)
-        self_check.failure(KERNELS['flash'], 64, 512, gpu)
-        return len(runs) - before
-
-    assert [checked(), checked()] == [1, 0]
-    gpu.client.platform_version = 'cuda 14'
-    assert [checked(), checked()] == [1, 0]
-    monkeypatch.setenv('XLA_FLAGS', '--xla_gpu_x=1')
-    found[0] = 'wrong'  # and what failed is not
-    assert [checked(), checked()] == [1, 1]

@@ -8,22 +8,18 @@ context:
   SLACK times the definition in bfloat16;
 * nothing was raised: no compiler for the device, too little shared memory, a missing module.
 
-A kernel that fails is not used in any process, and one line says so. A pass is remembered on disk.
+A kernel that fails is not used in any process, and one line says so. Compiled checks are kept by
+JAX's cache on disk.
 """
 
 import contextlib
 import functools
-import hashlib
-import os
-import pathlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 import numpy as np
 
-from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import dropout, ops
 from gpt1_jax.models.fast import table
@@ -40,7 +36,6 @@ STEP = 3
 FIRST_ROW = 5
 LAYER = 4
 CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 products
-FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends on them
 
 
 def check(config: Any) -> None:
@@ -112,19 +107,10 @@ def failure(
     one, of another
     tiling, is checked too. interpret: interpret the kernel, on any device.
     """
-    remembered = _file(kernel, size, length, device)
     try:
-        if os.path.exists(remembered) and not interpret:  # False where it cannot be seen
-            return None
-        reason = _unfit(device) or _wrong(kernel, size, length, device, interpret)
+        return _unfit(device) or _wrong(kernel, size, length, device, interpret)
     except Exception as error:  # any: of a missing module, a compiler, the device
         return f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'
-    if reason is None and not interpret:
-        # No room or no right to write: the next process checks again
-        with contextlib.suppress(OSError):
-            remembered.parent.mkdir(parents=True, exist_ok=True)
-            remembered.touch()
-    return reason
 
 
 def _unfit(device):
@@ -209,27 +195,3 @@ def _results(function, drop, inputs, platform):
 
     *values, d_out = inputs
     return [np.asarray(x).astype(np.float64) for x in run(*values)]
-
-
-# On disk
-
-
-def _file(kernel, size, length, device):
-    """The file that is there if this kernel of this code passed on such a device, with these
-    versions."""
-    code = hashlib.sha256()
-    for file in sorted(pathlib.Path(__file__).parents[1].rglob('*.py')):
-        code.update(file.read_bytes())
-    facts = {
-        'kernel': kernel.name,
-        'size': size,
-        'length': length,
-        'device': device.device_kind,
-        'platform': device.client.platform_version,
-        'jax': jax.__version__,
-        'jaxlib': jaxlib.__version__,
-        'flags': [os.environ.get(name) for name in FLAGS],
-        'options': xla_options.text(device.platform),
-        'code': code.hexdigest(),
-    }
-    return storage.cache(f'kernels/{storage.json_digest(facts)}')
