@@ -68,12 +68,12 @@ class Dropout:
         )
 
     def words(self) -> jax.Array:
-        """uint32[3] for a kernel: `fold` of the words, to fold rows and heads into, and the batch's
-        first row."""
+        """uint32[4] for a kernel: `fold` of the words, to fold rows and heads into, and the first
+        row and head."""
         if self.key is None:
-            return jnp.zeros(3, jnp.uint32)
+            return jnp.zeros(4, jnp.uint32)
         folded = fold((self.key.seed, self.key.step, self.layer, self.site))
-        return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, self.key.row)])
+        return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, self.key.row, 0)])
 
 
 NONE = Dropout(None)

@@ -82,7 +82,7 @@ _attention.defvjp(_attention_forward, _attention_backward)
 def _forward(qkv, words, rate, interpret):
     """(out [B, L, H, E], log2 of each row's sum of exponentials, float32[B, H, L])."""
 
-    def kernel(first_row, first_head, words, qkv):
+    def kernel(words, qkv):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(FORWARD, L, E * qkv.dtype.itemsize)
         return pallas_triton.call(
@@ -97,7 +97,7 @@ def _forward(qkv, words, rate, interpret):
                 jax.ShapeDtypeStruct((B, H, L), jnp.float32),
             ],
             interpret=interpret,
-        )(_at(words, first_row, first_head), qkv, qkv, qkv)
+        )(words, qkv, qkv, qkv)
 
     return per_device.on_each(kernel, (words, qkv), ('w', 'BL3HE'), ('BLHE', 'BHL'))
 
@@ -105,7 +105,7 @@ def _forward(qkv, words, rate, interpret):
 def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
     """The gradient of qkv."""
 
-    def kernel(first_row, first_head, words, qkv, *others):
+    def kernel(words, qkv, *others):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(BACKWARD, L, E * qkv.dtype.itemsize)
         return pallas_triton.call(
@@ -125,7 +125,7 @@ def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
             out_specs=pl.BlockSpec((None, tiles.keys, 3, None, E), lambda i, h, b: (b, i, 0, h, 0)),
             out_shape=jax.ShapeDtypeStruct(qkv.shape, qkv.dtype),
             interpret=interpret,
-        )(_at(words, first_row, first_head), qkv, qkv, qkv, *others)
+        )(words, qkv, qkv, qkv, *others)
 
     return per_device.on_each(
         kernel, (words, qkv, d_out, log_sums, means), ('w', 'BL3HE', 'BLHE', 'BHL', 'BHL'), 'BL3HE'
@@ -140,12 +140,6 @@ def _fitting(tiles, L, head):
         keys=math.gcd(tiles.keys, L),
         warps=8 if head > 128 else tiles.warps,
     )
-
-
-def _at(words, first_row, first_head):
-    """uint32[4] for a device: its first row, in a batch that itself begins at words[2], and its
-    first head."""
-    return jnp.stack([words[0], words[1], words[2] + first_row, first_head])
 
 
 # Block specs: what a program sees of an array. It works on tile i of head h of row b. A GPU starts

@@ -59,7 +59,7 @@ _add_and_norm.defvjp(_saving, _gradient)
 def _forward(x, a, scale, bias, words, rate, interpret):
     """(y, the normalised vectors [B, L, D], 1 / their standard deviation, float32[B, L])."""
 
-    def kernel(first_row, _head, words, x, a, scale, bias):
+    def kernel(words, x, a, scale, bias):
         B, L, D = x.shape
         rows = math.gcd(ROWS, L)
         vectors = pl.BlockSpec((None, rows, D), lambda i, b: (b, i, 0))
@@ -72,7 +72,7 @@ def _forward(x, a, scale, bias, words, rate, interpret):
             out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, L), jnp.float32)],
             interpret=interpret,
-        )(words.at[2].add(first_row), x, a, scale, bias)
+        )(words, x, a, scale, bias)
 
     return per_device.on_each(
         kernel, (words, x, a, scale, bias), ('w', 'BLD', 'BLD', 'D', 'D'), ('BLD', 'BLD', 'BL')
@@ -83,7 +83,7 @@ def _backward(normed, inverse, scale, words, dy, rate, interpret):
     """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and
     S)."""
 
-    def kernel(first_row, _head, words, normed, inverse, scale, dy):
+    def kernel(words, normed, inverse, scale, dy):
         B, L, D = dy.shape
         S = math.gcd(L // math.gcd(ROWS, L), pl.next_power_of_2(pl.cdiv(PROGRAMS, B)))
         vectors = pl.BlockSpec((None, L // S, D), lambda s, b: (b, s, 0))
@@ -98,7 +98,7 @@ def _backward(normed, inverse, scale, words, dy, rate, interpret):
             out_shape=[jax.ShapeDtypeStruct(dy.shape, dy.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, S, D), jnp.float32)] * 2,
             interpret=interpret,
-        )(words.at[2].add(first_row), normed, inverse, scale, dy)
+        )(words, normed, inverse, scale, dy)
 
     return per_device.on_each(
         kernel,
