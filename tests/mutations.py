@@ -239,6 +239,13 @@ MUTATIONS = [
             'models/test_ops.py::test_values_and_gradients_are_the_formulas',
         ),
         (
+            "dropout's scale is twice in a part of the gradient of Triton's attention",
+            'models/fast/gpu_attention.py',
+            'unscaled = out.astype(jnp.float32) * (1 - rate)',
+            'unscaled = out.astype(jnp.float32)',
+            'models/test_ops.py::test_values_and_gradients_are_the_formulas',
+        ),
+        (
             "the last part of a row is missing in the loss's kernel",
             'models/fast/gpu_cross_entropy.py',
             'return step(state, last_chunk()) if whole * chunk < R else state',

@@ -67,10 +67,20 @@ LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, ste
 STEPS = 20
 KILLED_AFTER = 10
 LONGEST = 0.4  # of the time, for one part
-# Of --variants, by platform; 'defaults': without our options of XLA.
+# Words after a part's name that change what XLA is given.
+FLAGS = {
+    # Without our options
+    'defaults': ' '.join(
+        f'--{name}={str(not value).lower()}' for name, value in xla_options.GPU.items()
+    ),
+    # a * b + c in one instruction, rounded once, in every kernel. No option of jax.jit does that.
+    'contracted': '--xla_backend_extra_options=-fp-contract=fast',
+}
+# Of --variants, by platform.
 VARIANTS = {
     'gpu': (
         'step bfloat16 triton',
+        'step bfloat16 triton contracted',
         'step bfloat16 auto',
         'nanogpt-compiled',
         'step bfloat16 auto defaults',
@@ -177,12 +187,9 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
 def part(f) -> dict:
     """The part that the flags name."""
     name, *others = f.part.split(' ')
-    if 'defaults' in others:
-        others.remove('defaults')
-        opposite = ' '.join(
-            f'--{name}={str(not value).lower()}' for name, value in xla_options.GPU.items()
-        )
-        os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {opposite}'
+    for word in FLAGS.keys() & others:
+        others.remove(word)
+        os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {FLAGS[word]}'
     processes.start(deterministic=f.part == 'resume')
     if name == 'device':
         return {

@@ -68,12 +68,12 @@ class Dropout:
         )
 
     def words(self) -> jax.Array:
-        """uint32[3] for a kernel: `fold` of the words, to fold rows and heads into, and the batch's
-        first row."""
+        """uint32[4] for a kernel: `fold` of the words, to fold rows and heads into, and the first
+        row and head."""
         if self.key is None:
-            return jnp.zeros(3, jnp.uint32)
+            return jnp.zeros(4, jnp.uint32)
         folded = fold((self.key.seed, self.key.step, self.layer, self.site))
-        return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, self.key.row)])
+        return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, self.key.row, 0)])
 
 
 NONE = Dropout(None)
@@ -123,11 +123,14 @@ def fold(words: Sequence[Any], state: tuple[Any, Any] = START) -> tuple[jax.Arra
 def keep_at(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float) -> jax.Array:
     """The mask's elements in rows i and columns j, uint32 below 65,536 that broadcast, where (a, b)
     is its `fold`."""
-    x = ((i << 16) | j) ^ a
-    # `mix` with the second word put in half-way: were both added to the counter instead, two masks
-    # would be shifted copies of each other whenever their words are close.
-    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D) ^ b
-    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    # `mix` of the counter (i << 16 | j) ^ a, with the second word put in half-way: were both added
+    # to the counter instead, two masks would be shifted copies of each other whenever their words
+    # are close. What depends on rows or words only is put together first, as a mask has more
+    # elements than rows: the counter's x ^ (x >> 16) is row ^ j, since j has 16 bits, and the
+    # x ^ (x >> 15) of y ^ b is (y ^ (y >> 15)) ^ (b ^ (b >> 15)).
+    row = (i ^ (i << 16)) ^ (a ^ (a >> 16))
+    x = (row ^ j) * jnp.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15) ^ (b ^ (b >> 15))) * jnp.uint32(0x846CA68B)
     # x is uniform over the uint32: it is below rate * 2^32 with probability `rate`.
     return (x ^ (x >> 16)) >= jnp.uint32(min(round(rate * 2**32), 2**32 - 1))
 

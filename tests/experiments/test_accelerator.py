@@ -134,19 +134,22 @@ def test_a_kernel_that_was_broken_on_purpose_is_named(monkeypatch):
     assert accelerator.check(small=True) == {'flash': 'RuntimeError: out of shared memory'}
 
 
-def test_the_step_with_xla_s_defaults_has_none_of_our_options(monkeypatch):
+@pytest.mark.parametrize(
+    'word, flags, options',
+    [
+        ('defaults', '--xla_gpu_enable_triton_gemm=true --xla_gpu_ftz=false', {}),
+        ('contracted', '--xla_backend_extra_options=-fp-contract=fast', xla_options.GPU),
+    ],
+)
+def test_a_word_after_a_step_s_name_changes_what_xla_is_given(monkeypatch, word, flags, options):
     monkeypatch.setenv('XLA_FLAGS', '--a')
     monkeypatch.setattr(
-        accelerator, 'step', lambda *arguments: (os.environ['XLA_FLAGS'], xla_options.of('gpu'))
+        accelerator,
+        'step',
+        lambda *arguments: [*arguments, os.environ['XLA_FLAGS'], xla_options.of('gpu')],
     )
-    found = [
-        accelerator.part(types.SimpleNamespace(part=part, small=True, batch=2))
-        for part in ('step bfloat16 auto', 'step bfloat16 auto defaults')
-    ]
-    assert found == [
-        ('--a', xla_options.GPU),
-        ('--a --xla_gpu_enable_triton_gemm=true --xla_gpu_ftz=false', {}),
-    ]
+    part = types.SimpleNamespace(part=f'step bfloat16 auto {word}', small=True, batch=2)
+    assert accelerator.part(part) == [True, 'bfloat16', 'auto', 2, f'--a {flags}', options]
 
 
 @pytest.mark.parametrize('platform', accelerator.VARIANTS)

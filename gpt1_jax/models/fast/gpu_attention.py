@@ -40,7 +40,8 @@ class Tiles(NamedTuple):
     stages: int
 
 
-# The fastest of 12 and 14 on an H200 (experiments/benchmarks/results/h200_kernels.json).
+# The fastest of 12 and 14 on an H200 (experiments/benchmarks/results/h200_kernels.json), when the
+# kernels took more instructions.
 FORWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 
@@ -71,8 +72,9 @@ def _attention_forward(qkv, words, rate, interpret):
 def _attention_backward(rate, interpret, saved, d_out):
     qkv, words, out, log_sums = saved
     # The gradient of a softmax is p * (dp - sum(p * dp)), and that sum over a row equals the sum of
-    # d_out * out.
-    means = jnp.einsum('blhe,blhe->bhl', d_out.astype(jnp.float32), out.astype(jnp.float32))
+    # d_out * out; without dropout's scale, which the kernel leaves to the end.
+    unscaled = out.astype(jnp.float32) * (1 - rate)
+    means = jnp.einsum('blhe,blhe->bhl', d_out.astype(jnp.float32), unscaled)
     return _backward(qkv, words, d_out, log_sums, means, rate, interpret), None
 
 
@@ -82,7 +84,7 @@ _attention.defvjp(_attention_forward, _attention_backward)
 def _forward(qkv, words, rate, interpret):
     """(out [B, L, H, E], log2 of each row's sum of exponentials, float32[B, H, L])."""
 
-    def kernel(first_row, first_head, words, qkv):
+    def kernel(words, qkv):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(FORWARD, L, E * qkv.dtype.itemsize)
         return pallas_triton.call(
@@ -97,7 +99,7 @@ def _forward(qkv, words, rate, interpret):
                 jax.ShapeDtypeStruct((B, H, L), jnp.float32),
             ],
             interpret=interpret,
-        )(_at(words, first_row, first_head), qkv, qkv, qkv)
+        )(words, qkv, qkv, qkv)
 
     return per_device.on_each(kernel, (words, qkv), ('w', 'BL3HE'), ('BLHE', 'BHL'))
 
@@ -105,7 +107,7 @@ def _forward(qkv, words, rate, interpret):
 def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
     """The gradient of qkv."""
 
-    def kernel(first_row, first_head, words, qkv, *others):
+    def kernel(words, qkv, *others):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(BACKWARD, L, E * qkv.dtype.itemsize)
         return pallas_triton.call(
@@ -125,7 +127,7 @@ def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
             out_specs=pl.BlockSpec((None, tiles.keys, 3, None, E), lambda i, h, b: (b, i, 0, h, 0)),
             out_shape=jax.ShapeDtypeStruct(qkv.shape, qkv.dtype),
             interpret=interpret,
-        )(_at(words, first_row, first_head), qkv, qkv, qkv, *others)
+        )(words, qkv, qkv, qkv, *others)
 
     return per_device.on_each(
         kernel, (words, qkv, d_out, log_sums, means), ('w', 'BL3HE', 'BLHE', 'BHL', 'BHL'), 'BL3HE'
@@ -140,12 +142,6 @@ def _fitting(tiles, L, head):
         keys=math.gcd(tiles.keys, L),
         warps=8 if head > 128 else tiles.warps,
     )
-
-
-def _at(words, first_row, first_head):
-    """uint32[4] for a device: its first row, in a batch that itself begins at words[2], and its
-    first head."""
-    return jnp.stack([words[0], words[1], words[2] + first_row, first_head])
 
 
 # Block specs: what a program sees of an array. It works on tile i of head h of row b. A GPU starts
@@ -190,20 +186,19 @@ def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
         out, top, total = state
         keys = _positions(j, tiles.keys)[None, :]
         tile = pl.ds(j * tiles.keys, tiles.keys)
-        scores = _scores(q, k[tile, :], queries, keys, scale)
-        new_top = jnp.maximum(top, scores.max(axis=1))
-        p = jnp.exp2(scores - new_top[:, None])
+        scores = jnp.where(keys <= queries, pallas_triton.dot(q, k[tile, :].T), MASKED)
+        new_top = jnp.maximum(top, scores.max(axis=1) * (scale * LOG2E))
+        # A product and the difference after it, which a compiler may join.
+        p = jnp.exp2(scores * (scale * LOG2E) - new_top[:, None])
         rescale = jnp.exp2(top - new_top)
         # Dropout acts on the probabilities, after the softmax: the sum is of all exponentials,
         # dropped or not.
         total = total * rescale + p.sum(axis=1)
-        if rate:
-            p = jnp.where(_kept(bits, queries, keys, rate), p, 0.0)
+        p = p * _kept(bits, queries, keys, rate)
         out = out * rescale[:, None] + pallas_triton.dot(p.astype(v.dtype), v[tile, :])
         return out, new_top, total
 
-    # Tiles of keys after the last query are skipped; within the others _scores masks what is not
-    # causal.
+    # Tiles of keys after the last query are skipped.
     n_tiles = pl.cdiv((i + 1) * n, tiles.keys)
     start = (
         jnp.zeros(q.shape, jnp.float32),
@@ -227,17 +222,17 @@ def _backward_kernel(words, q, k, v, d_out, log_sums, means, dqkv, *, tiles, rat
     arrays = (q, k, v, d_out, log_sums, means)
     bits = _mask_bits(words)
     dk, dv = _key_value_gradients(*arrays, bits, tiles, rate, scale)
-    dqkv[:, K, :] = (dk * scale).astype(dqkv.dtype)
+    dqkv[:, K, :] = (dk * (scale / (1 - rate))).astype(dqkv.dtype)
     dqkv[:, V, :] = (dv * (1 / (1 - rate))).astype(dqkv.dtype)
     dq = _query_gradients(*arrays, bits, tiles, rate, scale)
-    dqkv[:, Q, :] = (dq * scale).astype(dqkv.dtype)
+    dqkv[:, Q, :] = (dq * (scale / (1 - rate))).astype(dqkv.dtype)
 
 
 def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
     """float32[keys, E] twice, without the factors that are the same for all elements.
 
-    Probabilities are recomputed from the scores and log_sums. With p the probabilities, p' the
-    dropped ones: dv = p'^T d_out, dp' = d_out v^T, dscores = p (dp - means), dk = dscores^T q.
+    Probabilities p are recomputed from the scores and log_sums. With `kept` 1 or 0:
+    dv = (p kept)^T d_out, dp = d_out v^T, dscores = p (dp kept - means), dk = dscores^T q.
     """
     i = pl.program_id(0)
     own = pl.ds(i * tiles.keys, tiles.keys)
@@ -253,16 +248,12 @@ def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, sca
         tile = pl.ds(j * tiles.queries, tiles.queries)
         q_tile = q[tile, :]
         d_tile = d_out[tile, :]
-        p = jnp.exp2(_scores(k_own, q_tile, queries, keys, scale) - log_sums[tile][None, :])
+        p = _probabilities(k_own, q_tile, queries, keys, scale, log_sums[tile][None, :])
         dp = pallas_triton.dot(v_own, d_tile.T)
-        dropped = p
-        if rate:
-            mask = _kept(bits, queries, keys, rate)
-            dropped = jnp.where(mask, p, 0.0)
-            dp = jnp.where(mask, dp * (1 / (1 - rate)), 0.0)
-        dscores = p * (dp - means[tile][None, :])
+        kept = _kept(bits, queries, keys, rate)
+        dv = dv + pallas_triton.dot((p * kept).astype(d_out.dtype), d_tile)
+        dscores = p * (dp * kept - means[tile][None, :])
         dk = dk + pallas_triton.dot(dscores.astype(q.dtype), q_tile)
-        dv = dv + pallas_triton.dot(dropped.astype(d_out.dtype), d_tile)
         return dk, dv
 
     zeros = jnp.zeros(k_own.shape, jnp.float32)
@@ -286,11 +277,10 @@ def _query_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
         keys = _positions(j, tiles.queries)[None, :]
         tile = pl.ds(j * tiles.queries, tiles.queries)
         k_tile = k[tile, :]
-        p = jnp.exp2(_scores(q_own, k_tile, queries, keys, scale) - log_sums_own)
+        p = _probabilities(q_own, k_tile, queries, keys, scale, log_sums_own)
         dp = pallas_triton.dot(d_own, v[tile, :].T)
-        if rate:
-            dp = jnp.where(_kept(bits, queries, keys, rate), dp * (1 / (1 - rate)), 0.0)
-        return dq + pallas_triton.dot((p * (dp - means_own)).astype(k.dtype), k_tile)
+        dscores = p * (dp * _kept(bits, queries, keys, rate) - means_own)
+        return dq + pallas_triton.dot(dscores.astype(k.dtype), k_tile)
 
     n_tiles = pl.cdiv((i + 1) * tiles.keys, tiles.queries)
     return lax.fori_loop(0, n_tiles, step, jnp.zeros(q_own.shape, jnp.float32))
@@ -304,16 +294,22 @@ def _mask_bits(words):
 
 
 def _positions(tile, n):
-    """int32[n], of the tile's queries or keys in the row."""
-    return tile * n + jnp.arange(n, dtype=jnp.int32)
+    """uint32[n], of the tile's queries or keys in the row."""
+    return (tile * n + jnp.arange(n, dtype=jnp.int32)).astype(jnp.uint32)
 
 
-def _scores(a, b, queries, keys, scale):
-    """Causal scores times log2(e), float32[m, n], of a [m, E] and b [n, E], one of them q and the
-    other k. queries,
-    keys: positions, which broadcast to [m, n]."""
-    return jnp.where(keys <= queries, pallas_triton.dot(a, b.T) * (scale * LOG2E), MASKED)
+def _probabilities(a, b, queries, keys, scale, log_sums):
+    """The forward pass's, float32[m, n], of a [m, E] and b [n, E], one of them q and the other k.
+
+    queries, keys: positions, which broadcast to [m, n], as log_sums do.
+    """
+    p = jnp.exp2(pallas_triton.dot(a, b.T) * (scale * LOG2E) - log_sums)
+    return jnp.where(keys <= queries, p, 0.0)
 
 
 def _kept(bits, queries, keys, rate):
-    return dropout.keep_at(*bits, queries.astype(jnp.uint32), keys.astype(jnp.uint32), rate)
+    """What probabilities are multiplied by: 1 or, if dropped, 0. A select between a probability and
+    0 would take more instructions, as the compiler rounds both and then puts pairs together."""
+    if not rate:
+        return 1.0
+    return jnp.where(dropout.keep_at(*bits, queries, keys, rate), 1.0, 0.0)

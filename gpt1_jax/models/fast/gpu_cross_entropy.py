@@ -72,7 +72,7 @@ def _losses(logits, targets, real, with_gradient, interpret):
     logits: [T, R], of which the first `real` of a row are logits and the others padding.
     """
 
-    def kernel(_first_row, _head, logits, targets):
+    def kernel(logits, targets):
         T, R = logits.shape
         number = pl.BlockSpec((1,), lambda t: (t,))
         row = pl.BlockSpec((None, R), lambda t: (t, 0))

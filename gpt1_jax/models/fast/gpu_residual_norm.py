@@ -18,7 +18,8 @@ from jax.experimental import pallas as pl
 from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import pallas_triton, per_device, table
 
-# The fastest of 8 and 15 choices on an H200 (experiments/benchmarks/results/h200_kernels.json).
+# The fastest of 8 and 15 choices on an H200 (experiments/benchmarks/results/h200_kernels.json),
+# when the kernels took more instructions.
 ROWS = 1  # vectors that a program holds at a time
 PROGRAMS = 2048  # of the backward pass
 # Warps (groups of 32 threads) of a program
@@ -49,8 +50,9 @@ def _saving(x, a, scale, bias, words, rate, interpret):
 
 
 def _gradient(rate, interpret, saved, dy):
-    dx, da, *partial = _backward(*saved, dy, rate, interpret)
-    return dx, da, *(jnp.sum(part, (0, 1)) for part in partial), None
+    dx, da, sums = _backward(*saved, dy, rate, interpret)
+    by_scale, by_bias = jnp.sum(sums, (0, 1))
+    return dx, da, by_scale, by_bias, None
 
 
 _add_and_norm.defvjp(_saving, _gradient)
@@ -59,7 +61,7 @@ _add_and_norm.defvjp(_saving, _gradient)
 def _forward(x, a, scale, bias, words, rate, interpret):
     """(y, the normalised vectors [B, L, D], 1 / their standard deviation, float32[B, L])."""
 
-    def kernel(first_row, _head, words, x, a, scale, bias):
+    def kernel(words, x, a, scale, bias):
         B, L, D = x.shape
         rows = math.gcd(ROWS, L)
         vectors = pl.BlockSpec((None, rows, D), lambda i, b: (b, i, 0))
@@ -72,7 +74,7 @@ def _forward(x, a, scale, bias, words, rate, interpret):
             out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, L), jnp.float32)],
             interpret=interpret,
-        )(words.at[2].add(first_row), x, a, scale, bias)
+        )(words, x, a, scale, bias)
 
     return per_device.on_each(
         kernel, (words, x, a, scale, bias), ('w', 'BLD', 'BLD', 'D', 'D'), ('BLD', 'BLD', 'BL')
@@ -80,31 +82,31 @@ def _forward(x, a, scale, bias, words, rate, interpret):
 
 
 def _backward(normed, inverse, scale, words, dy, rate, interpret):
-    """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and
-    S)."""
+    """(dx, da, and the gradients of scale and bias as float32[B, S, 2, D], to be added up over B
+    and S)."""
 
-    def kernel(first_row, _head, words, normed, inverse, scale, dy):
+    def kernel(words, normed, inverse, scale, dy):
         B, L, D = dy.shape
         S = math.gcd(L // math.gcd(ROWS, L), pl.next_power_of_2(pl.cdiv(PROGRAMS, B)))
         vectors = pl.BlockSpec((None, L // S, D), lambda s, b: (b, s, 0))
         numbers = pl.BlockSpec((None, L // S), lambda s, b: (b, s))
-        sums = pl.BlockSpec((None, None, D), lambda s, b: (b, s, 0))
+        sums = pl.BlockSpec((None, None, 2, D), lambda s, b: (b, s, 0, 0))
         return pallas_triton.call(
             functools.partial(_backward_kernel, rate=rate),
             BACKWARD,
             grid=(S, B),
             in_specs=[_whole(words), vectors, numbers, _whole(scale), vectors],
-            out_specs=[vectors, vectors, sums, sums],
+            out_specs=[vectors, vectors, sums],
             out_shape=[jax.ShapeDtypeStruct(dy.shape, dy.dtype)] * 2
-            + [jax.ShapeDtypeStruct((B, S, D), jnp.float32)] * 2,
+            + [jax.ShapeDtypeStruct((B, S, 2, D), jnp.float32)],
             interpret=interpret,
-        )(words.at[2].add(first_row), normed, inverse, scale, dy)
+        )(words, normed, inverse, scale, dy)
 
     return per_device.on_each(
         kernel,
         (words, normed, inverse, scale, dy),
         ('w', 'BLD', 'BL', 'D', 'BLD'),
-        ('BLD', 'BLD', 'BSD', 'BSD'),
+        ('BLD', 'BLD', 'BS2D'),
     )
 
 
@@ -118,8 +120,8 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
     for block in _blocks(D):
         dropped = _dropped(a[:, block].astype(jnp.float32), bits, positions, block, rate)
         sums.append(x[:, block].astype(jnp.float32) + dropped)
-    mean = sum(s.sum(axis=1) for s in sums) * (1 / D)
-    variance = sum(jnp.square(s - mean[:, None]).sum(axis=1) for s in sums) * (1 / D)
+    mean = _total(sums) * (1 / D)
+    variance = _total([jnp.square(s - mean[:, None]) for s in sums]) * (1 / D)
     factor = lax.rsqrt(variance + 1e-5)
     inverse[...] = factor
     for s, block in zip(sums, _blocks(D)):
@@ -128,12 +130,12 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
         y[:, block] = (s * scale[block][None] + bias[block][None]).astype(y.dtype)
 
 
-def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias, *, rate):
+def _backward_kernel(words, normed, inverse, scale, dy, dx, da, sums, *, rate):
     """All the vectors of one part of one row of the batch, `n` at a time; the gradient is that of
     xla.add_and_norm.
 
-    d_scale and d_bias are sums over all vectors: each program sums its own in registers, XLA their
-    results.
+    The gradients of scale and bias are sums over all vectors: each program sums its own in
+    registers, XLA their results.
     """
     length, D = dy.shape
     n = math.gcd(ROWS, length)
@@ -151,8 +153,8 @@ def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias,
             for (by_scale, by_bias), dp, zp in zip(totals, d, z)
         )
         d = [dp * scale[block][None] for dp, block in zip(d, blocks)]
-        mean_d = sum(dp.sum(axis=1) for dp in d)[:, None] * (1 / D)
-        mean_dz = sum((dp * zp).sum(axis=1) for dp, zp in zip(d, z))[:, None] * (1 / D)
+        mean_d = _total(d)[:, None] * (1 / D)
+        mean_dz = _total([dp * zp for dp, zp in zip(d, z)])[:, None] * (1 / D)
         factor = inverse[tile][:, None]
         for dp, zp, block in zip(d, z, blocks):
             dp = (dp - mean_d - zp * mean_dz) * factor
@@ -163,8 +165,14 @@ def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias,
     zeros = jnp.zeros((table.residual_block(D),), jnp.float32)
     totals = lax.fori_loop(0, length // n, step, ((zeros, zeros),) * len(blocks))
     for (by_scale, by_bias), block in zip(totals, blocks):
-        d_scale[block] = by_scale
-        d_bias[block] = by_bias
+        sums[0, block] = by_scale
+        sums[1, block] = by_bias
+
+
+def _total(blocks):
+    """The sums of vectors [n, D] that are given in blocks. In a sum along a vector threads wait for
+    each other, so the blocks are added up before it."""
+    return functools.reduce(jnp.add, blocks).sum(axis=1)
 
 
 def _bits(words):
@@ -178,7 +186,7 @@ def _dropped(values, bits, positions, block, rate):
         return values
     columns = (block.start + jnp.arange(block.size)).astype(jnp.uint32)
     mask = dropout.keep_at(*bits, positions.astype(jnp.uint32)[:, None], columns[None], rate)
-    return jnp.where(mask, values * (1 / (1 - rate)), 0.0)
+    return values * jnp.where(mask, 1 / (1 - rate), 0.0)
 
 
 def _blocks(D):

@@ -24,17 +24,16 @@ def on_each(
     layouts: Sequence[str],
     results: str | tuple[str, ...],
 ) -> Any:
-    """The results of kernel(first_row, first_head, *arrays), run on each device's part of the
-    arrays.
+    """The results of kernel(*arrays), run on each device's part of the arrays.
 
-    first_row, first_head: uint32 scalars, where the part begins in the whole. arrays: their
-    dimensions are named by `layouts`, a string each, and those of the kernel's results by
-    `results`, a string or a tuple of them: B is divided over the mesh axes (data, fsdp) and H over
-    (tensor), where the devices divide it; all else is whole. The mesh is the one of `jax.set_mesh`;
-    without one, or with a single device, the kernel is called as it is.
+    arrays: their dimensions are named by `layouts`, a string each, and the dimensions of the
+    kernel's results by `results`, a string or a tuple of them: B is divided over the mesh axes
+    (data, fsdp) and H over (tensor), where the devices divide it; all else is whole. The layout 'w'
+    names dropout.Dropout.words, in which each device gets its own first row and head. The mesh is
+    the one of `jax.set_mesh`; without one, or with a single device, the kernel is called as it is.
     """
     if extent(AXES) == 1:
-        return kernel(jnp.uint32(0), jnp.uint32(0), *arrays)
+        return kernel(*arrays)
     sizes: dict[str, int] = {}  # of each dimension, by its letter
     for array, layout in zip(arrays, layouts):
         sizes.update(zip(layout, array.shape))
@@ -56,7 +55,10 @@ def on_each(
         return P(*(axes.get(letter) for letter in layout))
 
     def run(*parts):
-        return kernel(first('B'), first('H'), *parts)
+        nothing = jnp.uint32(0)
+        begin = jnp.stack([nothing, nothing, first('B'), first('H')])
+        own = [part + begin if layout == 'w' else part for part, layout in zip(parts, layouts)]
+        return kernel(*own)
 
     # check_vma: shard_map's check of which axes a value varies over does not support kernels.
     return jax.shard_map(

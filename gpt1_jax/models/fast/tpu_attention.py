@@ -86,7 +86,7 @@ def _layout(qkv):
 # What one device computes
 
 
-def _forward(first_row, first_head, words, qkv, *, E, rate, interpret):
+def _forward(words, qkv, *, E, rate, interpret):
     """[B, L, H * E] or [B, L, H, E], of a device's rows and heads."""
     filled = _filled(qkv, 3, E)
     B = filled.shape[0]
@@ -106,7 +106,7 @@ def _forward(first_row, first_head, words, qkv, *, E, rate, interpret):
         cost_estimate=_cost(filled, E, products=2, arrays=4),
         name='tpu_attention_forward',
         interpret=interpret,
-    )(_mask_bits(words, first_row, first_head, B, width // E), filled, filled, filled)
+    )(_mask_bits(words, B, width // E), filled, filled, filled)
     return _cut(
         out,
         1,
@@ -114,7 +114,7 @@ def _forward(first_row, first_head, words, qkv, *, E, rate, interpret):
     )
 
 
-def _backward(first_row, first_head, words, qkv, d_out, *, E, rate, interpret):
+def _backward(words, qkv, d_out, *, E, rate, interpret):
     """The gradient of a device's qkv. The third index of the grid writes the gradients of q, k and
     v one after the other, which the first of these programs has computed: so the result is one
     array, as qkv is."""
@@ -141,13 +141,7 @@ def _backward(first_row, first_head, words, qkv, d_out, *, E, rate, interpret):
         cost_estimate=_cost(filled, E, products=5, arrays=7),
         name='tpu_attention_backward',
         interpret=interpret,
-    )(
-        _mask_bits(words, first_row, first_head, B, width // E),
-        filled,
-        filled,
-        filled,
-        _filled(d_out, 1, E),
-    )
+    )(_mask_bits(words, B, width // E), filled, filled, filled, _filled(d_out, 1, E))
     return _cut(gradient, 3, qkv.shape)
 
 
@@ -188,10 +182,10 @@ def _cost(qkv, E, products, arrays):
     )
 
 
-def _mask_bits(words, first_row, first_head, B, H):
+def _mask_bits(words, B, H):
     """int32[2, B * H]: dropout.fold of the step's words, and each row and head of a device."""
-    rows = words[2] + first_row + jnp.arange(B, dtype=jnp.uint32)
-    heads = first_head + jnp.arange(H, dtype=jnp.uint32)
+    rows = words[2] + jnp.arange(B, dtype=jnp.uint32)
+    heads = words[3] + jnp.arange(H, dtype=jnp.uint32)
     bits = dropout.fold((rows[:, None], heads[None]), (words[0], words[1]))
     return jnp.stack([word.reshape(-1) for word in bits])
 

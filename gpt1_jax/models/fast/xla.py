@@ -167,7 +167,7 @@ def recomputed_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
 def cudnn_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
     """For evaluation: cuDNN cannot use our dropout masks."""
 
-    def cudnn(_first_row, _first_head, qkv):
+    def cudnn(qkv):
         q, k, v = jnp.moveaxis(qkv, 2, 0)
         return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation='cudnn')
 
