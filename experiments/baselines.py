@@ -58,10 +58,9 @@ def run(
     `out` and its table.
 
     config: configs/experiments.py's. wanted: names in scores.BASELINES. Several processes may write
-    one file. Returns
-    its rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if it is undefined,
-    'n', 'train_rows', 'inputs' (a digest), 'commit', of a frozen model 'weights' (its digest), of
-    probes 'layer'}.
+    one file. Returns its rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if
+    it is undefined, 'n', 'train_rows', 'inputs' (a digest), 'commit', of a frozen model 'weights'
+    (its digest), of probes 'layer'}.
     """
     out = pathlib.Path(out)
     config = config.copy_and_resolve_references()
@@ -252,8 +251,7 @@ def lines(rows: Sequence[dict]) -> list[str]:
     return [
         '# Baselines',
         '',
-        'In percent (correlations times 100), on the rows that fine-tuning '
-        'uses. Layer: of the '
+        'In percent (correlations times 100), on the rows that fine-tuning uses. Layer: of the '
         'frozen pretrained model.',
         '',
         *table(

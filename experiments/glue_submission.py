@@ -68,9 +68,8 @@ def run(
     size than the published one, which the leaderboard would refuse.
 
     config: configs/experiments.py's; `submission` names a run directory for a task. selection:
-    'best' or 'final'
-    parameters. dry_run: look for runs and files, list what would be fine-tuned, and stop. UserError
-    listing all runs and test files that are missing.
+    'best' or 'final' parameters. dry_run: look for runs and files, list what would be fine-tuned,
+    and stop. UserError listing all runs and test files that are missing.
     """
     runs = open_runs(config, dry_run)
     if dry_run:

@@ -196,9 +196,8 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
     train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
     if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
         raise UserError(
-            f'{task}: its training rows are not one text file of their own, so that '
-            'no part of them can '
-            f'score trials: {SINGLE}'
+            f'{task}: its training rows are not one text file of their own, so that no part of '
+            f'them can score trials: {SINGLE}'
         )
     names = [pathlib.Path(files[0]) for files in (train, dev)]
     with names[0].open(encoding='utf-8', newline='\n') as file:
@@ -207,9 +206,8 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
     header = '' if task in NO_HEADER or tables.is_json(names[0]) else rows.pop(0)
     if len(rows) <= HELD_OUT:
         raise UserError(
-            f'{names[0]}: {len(rows)} rows leave none to train on beside the '
-            f'{HELD_OUT:,} that score '
-            f'trials: {SINGLE}'
+            f'{names[0]}: {len(rows)} rows leave none to train on beside the {HELD_OUT:,} that '
+            f'score trials: {SINGLE}'
         )
     dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
     part.mkdir(parents=True, exist_ok=True)
@@ -226,9 +224,8 @@ def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: 
     for run in own:
         if not run.rows:
             raise UserError(
-                f'{task}, {CONDITIONS[condition]}: a trial without a result '
-                f'({run.status}): none can be '
-                'chosen'
+                f'{task}, {CONDITIONS[condition]}: a trial without a result ({run.status}): none '
+                'can be chosen'
             )
 
     def value(pair):
@@ -565,12 +562,10 @@ def lines(found: dict, known: Sequence[dict]) -> list[str]:
     return [
         '# Learning curves',
         '',
-        f'Dev sets in percent: the median of up to {seeds} seeds, '
-        'with 95% intervals over '
-        'the items, which leave out the spread between seeds. Every point of a condition has '
-        'the setting that its '
-        'own search chose. Each difference is the pretrained score minus the score to its '
-        'left.',
+        f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over the '
+        'items, which leave out the spread between seeds. Every point of a condition has the '
+        'setting that its own search chose. Each difference is the pretrained score minus the '
+        'score to its left.',
         '',
         *table((*header, 'n-grams'), body),
         '## Each set with its most rows',

@@ -120,8 +120,8 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     )
     if missing:
         about += (
-            f' Missing here: {", ".join(missing)}; so both columns are averages over the '
-            f'rest, {len(ours)} tasks '
+            f' Missing here: {", ".join(missing)}; so both columns are averages over the rest, '
+            f'{len(ours)} tasks '
             f"(the paper's score over all nine is {numbers.GLUE_SCORE})."
         )
     return [

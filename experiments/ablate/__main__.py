@@ -120,8 +120,8 @@ def _print_plan(config, ideas, out, files):
         to_do = sum(runs.done(idea, seed, rows, files) is None for seed in range(config.seeds))
         left += to_do * idea.tokens
         print(
-            f'{idea.name}: {config.seeds - to_do} runs done, {to_do} to do, {idea.tokens:,} '
-            'tokens each'
+            f'{idea.name}: {config.seeds - to_do} runs done, {to_do} to do, {idea.tokens:,} tokens '
+            'each'
         )
     speed = statistics.median(row['tokens_per_s'] for row in rows) if rows else None
     time = (

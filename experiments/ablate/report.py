@@ -27,8 +27,8 @@ deviation of a difference would be if the two had not shared seeds."""  # noqa: 
 TASK = """Larger is better. Two kinds of noise, neither of which contains the other: of the seeds (mean, Student's t),
 and of the items of the task (median over seeds, of BLiMP the mean; paired bootstrap)."""  # noqa: E501
 NOISE = (
-    'Mean and standard deviation of the paired difference in bits a byte: '
-    'trajectories of a pair part with time.'
+    'Mean and standard deviation of the paired difference in bits a byte: trajectories of a pair '
+    'part with time.'
 )
 Rows = Mapping[tuple[str, int], dict]  # {(name of an idea, seed): its row of results.jsonl}
 
@@ -112,9 +112,7 @@ def write(
         if looks == 1
         else (
             f'95% for whichever of the {looks} possible reports is read: seeds were added until '
-            'the '
-            'intervals were narrow, '
-            f'so {5 / looks:.2g}% is outside of each, Bonferroni'
+            f'the intervals were narrow, so {5 / looks:.2g}% is outside of each, Bonferroni'
         )
     )
     lines = [
@@ -149,9 +147,8 @@ def write(
 def _draw(path, compared):
     drawn = sorted((each for each in compared if each.bits), key=lambda each: each.bits.mean)
     about = (
-        'difference from the baseline in bits a byte, 95% intervals\n(left: better; hollow: '
-        'the interval contains '
-        'zero)'
+        'difference from the baseline in bits a byte, 95% intervals\n(left: better; hollow: the '
+        'interval contains zero)'
     )
     with figures.panel(path, (7.2, 1.2 + 0.27 * len(drawn)), xlabel=about) as axes:
         figures.forest(
@@ -185,9 +182,8 @@ def differences(compared: Sequence[Comparison], looks: int) -> list[str]:
     ]
     return [
         *table(['idea', 'nats a token', 'bits a byte', 'SD paired / unpaired', 'seeds', ''], cells),
-        '\\* also after correction for the number of comparisons (Holm, 5%); of '
-        f'{len(compared)}, one in twenty '
-        'would exclude zero by chance.',
+        f'\\* also after correction for the number of comparisons (Holm, 5%); of {len(compared)}, '
+        'one in twenty would exclude zero by chance.',
         '',
     ]
 
@@ -283,9 +279,8 @@ def _runs(ideas, rows):
     model = ideas[0].config.model
     text = ideas[0].manifest['splits']
     about = (
-        f'Baseline: {model.kind}, {model.n_layer} layers, width {model.n_embd}, '
-        f'{model.n_head} heads, context '
-        f'{model.n_ctx}; {text["train"]["tokens"]:,} training tokens, '
+        f'Baseline: {model.kind}, {model.n_layer} layers, width {model.n_embd}, {model.n_head} '
+        f'heads, context {model.n_ctx}; {text["train"]["tokens"]:,} training tokens, '
         f'{text["valid"]["tokens"]:,} held out.'
     )
     return [

@@ -17,8 +17,7 @@ process of its own:
 * PyTorch's and transformers' step, where they are installed.
 
 With --variants only the step is timed, with each choice of kernels and options, the most promising
-first, beside
-nanoGPT's: which of them is the fastest on this device.
+first, beside nanoGPT's: which of them is the fastest on this device.
 
 A part that fails is one line of the report. The file is written after each part, so that whatever
 ends this program early, it has what was measured until then. On a CPU, or with --small, all is of a

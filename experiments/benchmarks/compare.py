@@ -114,8 +114,7 @@ def main() -> None:
             rows[name].append(row)
             print(
                 f'turn {number + 1} of {f.turns}: {name}, '
-                f'{1e3 * statistics.median(rows[name][-1]["step_seconds"]):,.1f} ms a '
-                'step',
+                f'{1e3 * statistics.median(rows[name][-1]["step_seconds"]):,.1f} ms a step',
                 flush=True,
             )
     rows = {name: found for name, found in rows.items() if found}

@@ -52,9 +52,8 @@ PARTS = (
 
 def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
     """The kernels of a step as rows, most expensive first, all executions counted: their fields,
-    'part', and seconds of
-    one execution: 'roofline', the least it can take; 'compiler', by the compiler's estimate, else
-    the roofline."""
+    'part', and seconds of one execution: 'roofline', the least it can take; 'compiler', by the
+    compiler's estimate, else the roofline."""
     rows = []
     for one in found:
         roofline = max(one.bytes / chip.bandwidth, one.flops / chip.peak)
@@ -87,11 +86,10 @@ def measure(
 
     options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal',
     'roofline', 'compiler' or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a
-    step}, 'memory': bytes a chip holds,
-    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, most expensive
-    first, 'exchange', of
-    several chips alone: {'least' and 'most': hlo.exposed with all of a chip's links in use at once,
-    or those of one axis}, ...}. UserError as in check.fitting_step.
+    step}, 'memory': bytes a chip holds, 'parts': {part: {'bytes', 'flops', 'roofline',
+    'compiler'}}, 'kernels': rows, most expensive first, 'exchange', of several chips alone:
+    {'least' and 'most': hlo.exposed with all of a chip's links in use at once, or those of one
+    axis}, ...}. UserError as in check.fitting_step.
     """
     config = config.copy_and_resolve_references()
     chip, shape = chips.parse(topology)
@@ -185,9 +183,8 @@ def lines(found: dict, top: int) -> list[str]:
     total_bytes = sum(found['bytes'].values())
     settings = ''.join(f', {name}={value}' for name, value in found['options'].items())
     result = [
-        f'{found["topology"]}, {found["microbatches"]} x {found["rows"]} x {found["n_ctx"]} '
-        'tokens a chip, '
-        f'{found["dtype"]}, {found["compiler"]}{settings}',
+        f'{found["topology"]}, {found["microbatches"]} x {found["rows"]} x {found["n_ctx"]} tokens '
+        f'a chip, {found["dtype"]}, {found["compiler"]}{settings}',
         f'arithmetic at the peak {1e3 * seconds["ideal"]:8.1f} ms',
         f'by roofline            {1e3 * seconds["roofline"]:8.1f} ms, MFU {mfu["roofline"]:.1%}',
     ]
@@ -197,8 +194,8 @@ def lines(found: dict, top: int) -> list[str]:
         )
     result += [
         f'memory traffic         {total_bytes / 1e9:8.1f} GB, outside matrix products '
-        f'{(total_bytes - found["bytes"].get("product", 0)) / 1e9:.1f} GB; '
-        f'{found["launches"]:,} kernels',
+        f'{(total_bytes - found["bytes"].get("product", 0)) / 1e9:.1f} GB; {found["launches"]:,} '
+        'kernels',
         f'memory a chip          {found["memory"] / 2**30:8.2f} GiB of {chip.memory / 2**30:.1f}',
     ]
     if 'exchange' in found:
@@ -206,10 +203,9 @@ def lines(found: dict, top: int) -> list[str]:
         most = found['exchange']['most']
         result.append(
             f'between chips          {1e3 * least["transfers"]:8.1f} to '
-            f'{1e3 * most["transfers"]:.1f} ms, of which '
-            f'exposed {1e3 * least["exposed"]:.1f} to {1e3 * most["exposed"]:.1f} ms, not in the '
-            'times above; '
-            f'{least["asynchronous"]} asynchronous, {least["synchronous"]} synchronous'
+            f'{1e3 * most["transfers"]:.1f} ms, of which exposed {1e3 * least["exposed"]:.1f} to '
+            f'{1e3 * most["exposed"]:.1f} ms, not in the times above; {least["asynchronous"]} '
+            f'asynchronous, {least["synchronous"]} synchronous'
         )
     cells = [
         (name, *_figures(row, 1))

@@ -44,9 +44,8 @@ class Step(NamedTuple):
     """A compiled pretraining step.
 
     text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments',
-    'output', 'aliased',
-    'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the output that takes the
-    arguments' place.
+    'output', 'aliased', 'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the
+    output that takes the arguments' place.
     """
 
     program: Any  # loop.Program
@@ -143,9 +142,8 @@ def fitting_step(
         needed = ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2])
     raise UserError(
         f'{topology}: out of memory, {needed or "size unknown"} a chip: try a larger '
-        '--config.mesh.fsdp, '
-        '--config.model.remat=True, more --config.batch.microbatches, a smaller batch '
-        'or more chips'
+        '--config.mesh.fsdp, --config.model.remat=True, more --config.batch.microbatches, a '
+        'smaller batch or more chips'
     )
 
 
@@ -193,10 +191,9 @@ def lines(row: dict) -> list[str]:
     mesh = ' x '.join(f'{name}={size}' for name, size in row['mesh'].items())
     return [
         f'{row["topology"]}: {row["devices"]} chip(s), mesh {mesh}; {row["batch"]:,} x '
-        f'{row["n_ctx"]} tokens in '
-        f'{row["microbatches"]} microbatch(es), '
-        f'{row["dtype"]}{", remat" if row["remat"] else ""}, '
-        f'{row["parameters"]:,} parameters; jax {row["jax"]}, {row["compiler"]}',
+        f'{row["n_ctx"]} tokens in {row["microbatches"]} microbatch(es), '
+        f'{row["dtype"]}{", remat" if row["remat"] else ""}, {row["parameters"]:,} parameters; jax '
+        f'{row["jax"]}, {row["compiler"]}',
         *map(': '.join, zip(COLUMNS, cells(row))),
         'of the memory, MiB: '
         + ', '.join(f'{name} {n / 2**20:,.1f}' for name, n in row['memory'].items()),

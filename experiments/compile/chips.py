@@ -39,11 +39,10 @@ class Chip:
 
     kind: jax's device_kind. memory: bytes. bandwidth: of memory, bytes/s. clock: of a TPU's cores,
     cycles/s: the peak divided by what its matrix units do in a cycle; 0 for GPUs. axes: of the
-    torus that a slice is. rate: bytes/s that a
-    chip sends over all its links at once: half of what the makers give, who add up both directions.
-    pod: chips in the
-    largest slice. wrap: an axis is closed to a ring from this length on (where it is a multiple of
-    it).
+    torus that a slice is. rate: bytes/s that a chip sends over all its links at once: half of what
+    the makers give, who add up both directions.
+    pod: chips in the largest slice. wrap: an axis is closed to a ring from this length on (where it
+    is a multiple of it).
     """
 
     name: str
@@ -162,8 +161,7 @@ def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
         )
     if math.prod(shape) > chip.pod:
         raise UserError(
-            f'topology {name!r}: {math.prod(shape):,} chips, the largest slice of '
-            f'{chip.name} has '
+            f'topology {name!r}: {math.prod(shape):,} chips, the largest slice of {chip.name} has '
             f'{chip.pod:,}'
         )
     return chip, shape

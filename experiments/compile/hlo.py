@@ -136,8 +136,8 @@ def exposed(
     text: str, devices: int, seconds: Mapping[str, float], transfer: Callable[[float], float]
 ) -> dict:
     """{'transfers': seconds of all collectives in a step, 'exposed': seconds that nothing is
-    computed meanwhile,
-    'asynchronous': executions of those that run beside others, 'synchronous': of the rest}.
+    computed meanwhile, 'asynchronous': executions of those that run beside others, 'synchronous':
+    of the rest}.
 
     An estimate: a transfer takes as long as its bytes at the links' rate, and of transfers under
     way at the same time one runs after the other.

@@ -15,12 +15,11 @@ SLICES = ('dynamic-slice', 'slice', 'gather')
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     """kind: 'product' (a matrix product, with what is fused into it), 'ours' (written in Pallas),
-    'collective',
-    'prefetch' (TPU: an asynchronous copy between memories) or 'other'. instruction: its name in the
-    HLO text. name: op_name, the path in the Python code. inside: the same of all that is fused into
-    it. result: its shape. bytes: of main memory, read and written by one execution. flops: of its
-    matrix products. cycles: the TPU compiler's estimate,
-    0 where it has none. times: executions in a step."""
+    'collective', 'prefetch' (TPU: an asynchronous copy between memories) or 'other'. instruction:
+    its name in the HLO text. name: op_name, the path in the Python code. inside: the same of all
+    that is fused into it. result: its shape. bytes: of main memory, read and written by one
+    execution. flops: of its matrix products. cycles: the TPU compiler's estimate, 0 where it has
+    none. times: executions in a step."""
 
     kind: str
     instruction: str

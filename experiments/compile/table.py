@@ -160,12 +160,10 @@ def render(
         '# The pretraining step, compiled for slices',
         '',
         f"The paper's config in bfloat16, compiled on {' or '.join(map(str, cores))} cores "
-        'without the hardware: '
-        f'{"; ".join(versions)}. MB are 10^6 bytes, GiB 2^30. A batch `in 4` is in four '
-        'microbatches. Collectives are '
-        'counted a step, those in the loop over layers as often as it runs; the bytes are what '
-        'each chip sends by ring '
-        'algorithms. FLOPs are by formula.',
+        f'without the hardware: {"; ".join(versions)}. MB are 10^6 bytes, GiB 2^30. A batch `in 4` '
+        'is in four microbatches. Collectives are counted a step, those in the loop over layers as '
+        'often as it runs; the bytes are what each chip sends by ring algorithms. FLOPs are by '
+        'formula.',
         '',
         *table(['slice', 'batch', 'mesh: data x fsdp x tensor', *check.COLUMNS], found),
         *notes,
@@ -173,10 +171,8 @@ def render(
         '# What that suggests: an estimate, not a measurement',
         '',
         f'Arithmetic at an assumed {MFU:.0%} of the peak; the bytes above over the links that a '
-        'chip has in the slice, '
-        'from all at once to those of one axis of the torus; a step from "all hidden behind '
-        'arithmetic" to "nothing '
-        'hidden". README.md says how far to trust it.',
+        'chip has in the slice, from all at once to those of one axis of the torus; a step from '
+        '"all hidden behind arithmetic" to "nothing hidden". README.md says how far to trust it.',
         '',
         *table(
             [

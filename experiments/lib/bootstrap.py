@@ -20,9 +20,8 @@ from gpt1_jax.metrics import bootstrap
 from gpt1_jax.metrics.bootstrap import RESAMPLES
 
 INTERVALS = (
-    f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the '
-    'evaluated rows, the same '
-    'rows for all seeds; they do not cover the spread between runs.'
+    f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the evaluated rows, '
+    'the same rows for all seeds; they do not cover the spread between runs.'
 )
 
 
@@ -84,8 +83,7 @@ def _of_runs(runs, metric, group):
         if len(ids) != n or abs(computed - value) > 1e-6:  # predictions have twelve digits
             raise UserError(
                 f'{path}: {metric} {computed:.3f} of {len(ids)} items, but its row of '
-                'results.jsonl says '
-                f'{value:.3f} of {n}: something else was written there since'
+                f'results.jsonl says {value:.3f} of {n}: something else was written there since'
             )
         digest = hashlib.sha256(repr((ids, list(gold))).encode()).hexdigest()[:16]
         if items not in (None, digest):

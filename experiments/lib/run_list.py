@@ -142,8 +142,7 @@ def finetune_runs(
 
     config: configs/experiments.py's. condition: a name in CONDITIONS, or any other with its own
     settings; what follows an '@' names the settings. settings: {'optimizer.peak_rate': 1e-4, ...},
-    over config.finetune, config.tasks.TASK and
-    the condition's. seeds: default `seeds_of` the task.
+    over config.finetune, config.tasks.TASK and the condition's. seeds: default `seeds_of` the task.
     """
     base = condition.split('@')[0]
     origin = config.lstm if base == 'lstm' else config.pretrained
@@ -197,8 +196,7 @@ def zero_shot_runs(
     ('lstm'): one Run, or none where that run is not given, or has none of the steps.
 
     steps: by default config.zero_shot_steps, or all that the run has saved; by default of an LSTM
-    that exists, those of
-    them that it has: it may have been trained for fewer.
+    that exists, those of them that it has: it may have been trained for fewer.
     """
     origin = config.lstm if condition == 'lstm' else config.pretrained
     if not origin:
@@ -243,8 +241,8 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         )
     if not config.data:
         raise UserError(
-            'give the directory that holds the data sets: --config.data=DIR '
-            '(of experiments.reproduce --data=DIR)'
+            'give the directory that holds the data sets: --config.data=DIR (of '
+            'experiments.reproduce --data=DIR)'
         )
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
         raise UserError(f'{config.data}: no such directory (the data sets)')

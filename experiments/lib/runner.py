@@ -113,8 +113,8 @@ def _do_all(config, to_do, may_start):
             elapsed = time.perf_counter() - began
             left = elapsed / len(found) * (len(to_do) - len(found))
             print(
-                f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, '
-                f'about {duration(left)} left',
+                f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, about '
+                f'{duration(left)} left',
                 flush=True,
             )
     return found

@@ -34,13 +34,11 @@ METRICS = {
     'accuracy_filtered': 'filtered pairs (BabyLM)',
 }
 ABOUT = (
-    'Percent of minimal pairs whose good sentence has the higher log-probability: the sum '
-    'over all tokens of the '
-    'sentence, after a line break, in float32; ties count half; mean of the sets. Intervals '
-    'are 95% percentile '
-    'intervals over resamples of the pairs inside each set; they do not cover the spread '
-    'between runs, about a '
-    'point: differences of single runs below two points mean little.'
+    'Percent of minimal pairs whose good sentence has the higher log-probability: the sum over all '
+    'tokens of the sentence, after a line break, in float32; ties count half; mean of the sets. '
+    'Intervals are 95% percentile intervals over resamples of the pairs inside each set; they do '
+    'not cover the spread between runs, about a point: differences of single runs below two points '
+    'mean little.'
 )
 
 STYLES = {
@@ -202,8 +200,8 @@ def _beside_published(axes, tokens_per_update):
 
 def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[dict]:
     """[{'group': None or a phenomenon, 'model', 'points'}], in percent. The LSTM's updates are
-    those of the Transformer
-    that read as many tokens. found: {condition: rows}. tokens: {condition: tokens an update}."""
+    those of the Transformer that read as many tokens. found: {condition: rows}. tokens: {condition:
+    tokens an update}."""
     drawn = []
     for condition, steps in found.items():
         scale = tokens[condition] / tokens['full'] if tokens[condition] and tokens['full'] else 1

@@ -113,10 +113,9 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         '',
         *table(HEADER, body),
         'A difference is stated so that it is above 0 if the claim is true; of several, the '
-        'smallest is shown. '
-        f'{rule} "1 seed": the spread between runs is not known. Verdicts are on the sign of '
-        'a difference, not its '
-        'size. All are on dev, with the parameters of the last step.',
+        f'smallest is shown. {rule} "1 seed": the spread between runs is not known. Verdicts are '
+        'on the sign of a difference, not its size. All are on dev, with the parameters of the '
+        'last step.',
         '',
         scores.READING,
         '',

@@ -35,12 +35,10 @@ HEADER = (
     'n',
 )
 ABOUT = (
-    'Accuracy in percent after fine-tuning with the first layers of the pretrained model, '
-    'the rest drawn afresh: '
-    '"none" transfers nothing, 0 the embeddings alone. Parameters "final": the last step of '
-    'the fixed schedule. '
-    'Dev of MultiNLI is the matched set. "gain" is dev against the row above, by a paired '
-    'bootstrap.'
+    'Accuracy in percent after fine-tuning with the first layers of the pretrained model, the rest '
+    'drawn afresh: "none" transfers nothing, 0 the embeddings alone. Parameters "final": the last '
+    'step of the fixed schedule. Dev of MultiNLI is the matched set. "gain" is dev against the row '
+    'above, by a paired bootstrap.'
 )
 
 

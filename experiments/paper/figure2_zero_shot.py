@@ -23,11 +23,9 @@ NAMES = {
     'race': ('question answering', 'RACE'),
 }
 ABOUT = (
-    'A task\'s metric in percent (Matthews correlation times 100), and "relative": where it '
-    'lies between a random '
-    'guess (0) and the state of the art (1), not clipped. No fine-tuning; the prompts and '
-    'scores are those of '
-    'gpt1_jax/evaluation/zero_shot_heuristics.py.'
+    'A task\'s metric in percent (Matthews correlation times 100), and "relative": where it lies '
+    'between a random guess (0) and the state of the art (1), not clipped. No fine-tuning; the '
+    'prompts and scores are those of gpt1_jax/evaluation/zero_shot_heuristics.py.'
 )
 
 Points = Mapping[int, tuple[Estimate, dict]]  # {step: (estimate, row of results.jsonl)}
@@ -173,8 +171,8 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         *table(
             ('task', 'metric', 'random guess', 'state of the art', 'source', 'verified'), constants
         ),
-        'The state of the art is that of a single model in June 2018; the paper prints '
-        'neither constant.',
+        'The state of the art is that of a single model in June 2018; the paper prints neither '
+        'constant.',
         '',
         f'{bootstrap.INTERVALS} There is one pretraining run a model.',
         '',

@@ -93,8 +93,7 @@ def glue_score(
 
 def shared_glue(found: Mapping[Score, Any]) -> tuple[dict[str, list], dict[str, list], list[str]]:
     """(ours, the paper's, labels of what is missing): {task: scores} restricted to what both have,
-    so that the two GLUE
-    averages are over the same things. found: {Score: ours, or None}."""
+    so that the two GLUE averages are over the same things. found: {Score: ours, or None}."""
     ours = {}
     theirs = {}
     missing = []
@@ -153,9 +152,8 @@ def difference(a: str, b: str, name: str) -> float:
 
 class Scale(NamedTuple):
     """metric: that of gpt1_jax.metrics. chance, sota: its value, in percent, for a random guess and
-    for the best single
-    model of June 2018. source: of sota. verified: whether sota was seen in a source other than our
-    own notes."""
+    for the best single model of June 2018. source: of sota. verified: whether sota was seen in a
+    source other than our own notes."""
 
     metric: str
     chance: float
@@ -176,12 +174,11 @@ SCALES = {
     'sst2': Scale('accuracy', 50, 93.2, 'block-sparse LSTM, Gray, Radford and Kingma 2017', True),
     # Table 3's 53.3, BiAttention-MRU, is an ensemble of nine ("9x" there). Of a single model 50.4
     # was seen for Co-Matching, in a listing of the results of arXiv 1806.04068. That a single
-    # BiAttention-MRU (arXiv 1803.09074)
-    # has the same 50.4 is from our notes: its table could not be read.
+    # BiAttention-MRU (arXiv 1803.09074) has the same 50.4 is from our notes: its table could not be
+    # read.
     'race': Scale('accuracy', 25, 50.4, 'Co-Matching, Wang et al. 2018', True),
     # The paper was found (NAACL 2015, arXiv 1907.05524), which claims the state of the art on such
-    # pronouns. Its number
-    # is from our notes (76.4): its table could not be read.
+    # pronouns. Its number is from our notes (76.4): its table could not be read.
     'dpr': Scale(
         'accuracy',
         50,

@@ -36,11 +36,9 @@ CONTROLS = ('random', 'likelihood_random')  # what a frozen model is compared wi
 WITHOUT_MODEL = ('constant', 'overlap', 'words')  # the others need a pretrained run
 BASELINES_FILE = 'baselines.json'  # in config.out
 READING = (
-    'All results are in percent (correlations times 100). With several seeds a result is '
-    'the median, and the '
-    'range is that of the seeds. "final": the parameters of the last step of the fixed '
-    'schedule; "best": those '
-    f'that were best on dev. {bootstrap.INTERVALS}'
+    'All results are in percent (correlations times 100). With several seeds a result is the '
+    'median, and the range is that of the seeds. "final": the parameters of the last step of the '
+    f'fixed schedule; "best": those that were best on dev. {bootstrap.INTERVALS}'
 )
 
 

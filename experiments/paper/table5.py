@@ -112,8 +112,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     return [
         '# Table 5: ablations',
         '',
-        'Ours: split dev, parameters "final" (the last step of the '
-        'fixed schedule). The '
+        'Ours: split dev, parameters "final" (the last step of the fixed schedule). The '
         "paper's rows are on the test sets.",
         '',
         *table(header, body + _baselines(config, columns, runs)),
@@ -241,15 +240,13 @@ def notes(
         f'{value} ({numbers.NAMES[row]})' for row, value in numbers.TABLE5_AVERAGE.items()
     )
     found = [
-        'Avg is the plain mean of the columns; MNLI is the mean of matched and mismatched. '
-        'The paper prints '
-        f'{averages}.'
+        'Avg is the plain mean of the columns; MNLI is the mean of matched and mismatched. The '
+        f'paper prints {averages}.'
     ]
     absent = [name for name in numbers.COLUMNS if name not in columns]
     if absent:
         found.append(
-            f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over '
-            'the other '
+            f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over the other '
             f'{len(columns)} columns.'
         )
     missing = [
@@ -259,8 +256,8 @@ def notes(
     ]
     if missing:
         found.append(
-            f'Missing within a column: {", ".join(missing)}; ours is the mean of the '
-            'rest of that column, the '
+            f'Missing within a column: {", ".join(missing)}; ours is the mean of the rest of that '
+            'column, the '
             "paper's is as printed."
         )
     found += scores.no_lstm(config)
@@ -272,9 +269,8 @@ def notes(
             else ''
         )
         found.append(
-            'The grid, the same with and without pretraining: '
-            f'{"; ".join(grid(config))}. The best is the one '
-            f'setting with the highest Avg on dev: {chosen}. As dev chose it, it is '
+            f'The grid, the same with and without pretraining: {"; ".join(grid(config))}. The best '
+            f'is the one setting with the highest Avg on dev: {chosen}. As dev chose it, it is '
             f'optimistic.{seeds}'
         )
     found.append('Without pretraining the auxiliary objective stays on; the paper does not say.')

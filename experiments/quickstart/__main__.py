@@ -1,10 +1,10 @@
-"""GPT-1 in small: text -> tokenizer -> pretraining -> fine-tuning with and without
-it -> zero-shot -> report.
+"""GPT-1 in small: text -> tokenizer -> pretraining -> fine-tuning with and without it -> zero-shot
+-> report.
 
 python -m experiments.quickstart [--workdir=runs/quickstart]
 
-Downloads nothing: the text is the novels of the package. Takes five to
-eight minutes on two CPU cores. Rerun an interrupted command to resume it.
+Downloads nothing: the text is the novels of the package. Takes five to eight minutes on two CPU
+cores. Rerun an interrupted command to resume it.
 """
 
 import pathlib

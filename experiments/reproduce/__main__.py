@@ -156,8 +156,8 @@ def check_finished(directory: str | pathlib.Path) -> None:
     if last is None or last < (total or last):
         of_total = f' of {total:,}' if total else ''
         raise UserError(
-            f'{directory}: pretraining is at step {last or 0:,}{of_total}: it must be '
-            'finished first'
+            f'{directory}: pretraining is at step {last or 0:,}{of_total}: it must be finished '
+            'first'
         )
 
 
@@ -216,8 +216,8 @@ def _timed(config, stage, clock):
     last, total = workdir.load(config.pretrained).progress()
     if clock.left <= 0 or not last:
         raise UserError(
-            f'{config.pretrained}: the {minutes} were over before pretraining was: '
-            'give more --minutes to continue'
+            f'{config.pretrained}: the {minutes} were over before pretraining was: give more '
+            '--minutes to continue'
         )
     told = (
         f'the {minutes} are over at update {last:,} of {total:,}; the other stages take this model'
@@ -308,9 +308,8 @@ def main() -> None:
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if processes.joined():
         raise UserError(
-            'experiments.reproduce works in one process: pretrain with several (gpt1 '
-            'pretrain), then '
-            'give --config.pretrained=RUN'
+            'experiments.reproduce works in one process: pretrain with several (gpt1 pretrain), '
+            'then give --config.pretrained=RUN'
         )
     if f.minutes is not None:
         f.config.minutes = f.minutes

@@ -143,9 +143,8 @@ def differences(config: ConfigDict) -> Sequence[str]:
     if plan.has_text(config):
         text = _text(config)
         found.append(
-            f'The corpus: {text["documents"]:,} books ({text["tokens"]:,} tokens) rather '
-            'than BooksCorpus '
-            '(about 7,000 books, a billion tokens).'
+            f'The corpus: {text["documents"]:,} books ({text["tokens"]:,} tokens) rather than '
+            'BooksCorpus (about 7,000 books, a billion tokens).'
         )
     of_run = workdir.load(config.pretrained).config
     if 'optimizer' in of_run:
@@ -155,8 +154,8 @@ def differences(config: ConfigDict) -> Sequence[str]:
         found.append(f'Settings of pretraining: {scores.changes(ConfigDict(ours), paper)}.')
     else:
         found.append(
-            'The weights were imported: what they were trained on, and for how long, is '
-            'in their model card.'
+            'The weights were imported: what they were trained on, and for how long, is in their '
+            'model card.'
         )
     own = {
         task: rows

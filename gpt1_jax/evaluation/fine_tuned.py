@@ -99,8 +99,7 @@ def evaluate_run(
         print(
             one_line(
                 f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = '
-                f'{row["n"]:,}, '
-                f'{selection} parameters, of step {step:,})'
+                f'{row["n"]:,}, {selection} parameters, of step {step:,})'
             ),
             flush=True,
         )
@@ -136,8 +135,7 @@ def _rows(
     )
     if limit is not None and len(rows) >= limit:
         print(
-            f'warning: only {len(rows):,} rows of {split} are scored, as the run was trained '
-            'with '
+            f'warning: only {len(rows):,} rows of {split} are scored, as the run was trained with '
             f'config.data.{limit_field} = {limit:,}',
             flush=True,
         )

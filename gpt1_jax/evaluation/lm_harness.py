@@ -182,8 +182,8 @@ def load_tasks(
     unknown = [shown(name) for name in names if name not in manager.all_tasks]
     if unknown or not names:
         raise UserError(
-            f'unknown task {", ".join(unknown) or "(none given)"}: "python -m lm_eval '
-            'ls tasks" lists the '
+            f'unknown task {", ".join(unknown) or "(none given)"}: "python -m lm_eval ls tasks" '
+            'lists the '
             "harness's tasks; those of --include_path need a readable YAML file"
         )
     # Otherwise reading any data set, even from local files, reports to a server.
@@ -219,8 +219,7 @@ def _print_notice(cut, n, n_ctx):
     if cut:
         print(
             f'notice: {cut:,} of {n:,} requests exceed the context of {n_ctx:,} tokens: their '
-            'contexts are truncated '
-            'from the left',
+            'contexts are truncated from the left',
             file=sys.stderr,
             flush=True,
         )

@@ -87,11 +87,11 @@ def surprise(pieces: Sequence[str], log_probabilities: Sequence[float]) -> str:
     ]
     mean = sum(predicted) / max(1, len(predicted))
     return (
-        '<div style="background:#fff;color:#1a1a1a;padding:0.8em '
-        '1em;max-width:52em;font:15px/1.9 Georgia,serif">'
+        '<div style="background:#fff;color:#1a1a1a;padding:0.8em 1em;max-width:52em;font:15px/1.9 '
+        'Georgia,serif">'
         f'{"".join(tokens)}<div style="font:12px/2.2 '
-        f'sans-serif;margin-top:0.6em">{" ".join(legend)} &nbsp; '
-        f'mean {mean:.2f} bits a token, perplexity {2 ** min(mean, 1000):,.1f}</div></div>'
+        f'sans-serif;margin-top:0.6em">{" ".join(legend)} &nbsp; mean {mean:.2f} bits a token, '
+        f'perplexity {2 ** min(mean, 1000):,.1f}</div></div>'
     )
 
 
@@ -114,8 +114,8 @@ def _token(piece, bits):
 def _span(text, bits, name):
     if bits is None:
         return (
-            f'<span style="color:#888" title="{html.escape(name)}: '
-            'the first token is not predicted">'
+            f'<span style="color:#888" title="{html.escape(name)}: the first token is not '
+            'predicted">'
             f'{text}</span>'
         )
     shade = round(min(bits / MOST_BITS, 1) * 0.9, 3)

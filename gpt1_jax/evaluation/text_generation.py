@@ -104,17 +104,15 @@ def _print_notices(model, longest, tokens):
     n_ctx = model.config.n_ctx
     if longest > n_ctx:
         print(
-            f'notice: a prompt has {longest:,} tokens, the context holds {n_ctx:,}: dropping '
-            'the first '
-            f'{longest - n_ctx:,}',
+            f'notice: a prompt has {longest:,} tokens, the context holds {n_ctx:,}: dropping the '
+            f'first {longest - n_ctx:,}',
             file=sys.stderr,
         )
     # The last token is generated, but not read.
     if min(n_ctx, longest) + tokens - 1 > n_ctx and kv_cache.bounded(model):
         print(
-            f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text '
-            'continues from the last '
-            f'{max(1, n_ctx // 2):,}',
+            f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text continues '
+            f'from the last {max(1, n_ctx // 2):,}',
             file=sys.stderr,
             flush=True,
         )

@@ -103,8 +103,8 @@ def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
     rest = len(question) + max(map(len, answers), default=0)
     if rest >= n_ctx:
         raise UserError(
-            f'question and answer of {rest} tokens leave no room for the document in '
-            f'a context of {n_ctx}'
+            f'question and answer of {rest} tokens leave no room for the document in a context of '
+            f'{n_ctx}'
         )
     context = document[: n_ctx - rest] + question
     return [(context + answer, len(answer)) for answer in answers]
@@ -186,8 +186,8 @@ def encode_all(
         for ids, n in sequences:
             if not 1 <= n < min(len(ids), n_ctx):
                 raise UserError(
-                    f'{n} of {len(ids)} tokens to score: needs 1 to {n_ctx - 1}, and '
-                    'one before them'
+                    f'{n} of {len(ids)} tokens to score: needs 1 to {n_ctx - 1}, and one before '
+                    'them'
                 )
         sequences = [(ids[-n_ctx:], n) for ids, n in sequences]
         answers = 2 if heuristic.threshold else len(sequences)
@@ -207,9 +207,8 @@ def answer_scores(
     """(scores float[rows, answers], details): the answer with the highest score is the model's.
 
     score: sequences -> their log-probabilities, as log_probs.last_tokens. train: the rows on which
-    a threshold is
-    chosen. details: {'threshold': nats per token} or {}. Answers that a row lacks score
-    metrics.ABSENT.
+    a threshold is chosen. details: {'threshold': nats per token} or {}. Answers that a row lacks
+    score metrics.ABSENT.
     """
     values = _values(heuristic, score, rows)
     if not heuristic.threshold:

@@ -136,8 +136,8 @@ def _terms(name, gold, predicted, positive=None):
     predicted = np.asarray(predicted)
     if gold.ndim != 1 or gold.shape != predicted.shape:
         raise ValueError(
-            f'gold has shape {gold.shape}, predictions {predicted.shape}; both are '
-            'one value an item'
+            f'gold has shape {gold.shape}, predictions {predicted.shape}; both are one value an '
+            'item'
         )
     if positive is not None and name == 'f1':
         gold = (gold == positive).astype(int)

@@ -123,15 +123,14 @@ def _classes(kind):
             config = getattr(sys.modules[module.__module__], config, None)
         if not dataclasses.is_dataclass(config) or not config.__dataclass_params__.frozen:
             raise UserError(
-                f'config.model.kind = {kind}: is not a Flax module with a field '
-                '`config` that is annotated '
-                'with a frozen dataclass, as GPT'
+                f'config.model.kind = {kind}: is not a Flax module with a field `config` that is '
+                'annotated with a frozen dataclass, as GPT'
             )
         return module, config
     if not isinstance(kind, str) or kind not in KINDS:
         raise UserError(
-            f'model.kind is {shown(kind)}{did_you_mean(str(kind).lower(), KINDS)} '
-            f'(there are {", ".join(map(repr, KINDS))}, and FILE:CLASS)'
+            f'model.kind is {shown(kind)}{did_you_mean(str(kind).lower(), KINDS)} (there are '
+            f'{", ".join(map(repr, KINDS))}, and FILE:CLASS)'
         )
     return KINDS[kind]
 

@@ -46,8 +46,7 @@ def check(config: Any) -> None:
             table.replacement(name, code)
         else:
             problems.append(
-                f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one '
-                'of '
+                f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one of '
                 f'{", ".join(ops.Ops._fields)}'
             )
     if problems:

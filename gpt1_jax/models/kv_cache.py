@@ -1,8 +1,8 @@
 """Decoding with a Transformer: the keys and values of the tokens read so far, as Flax variables
 'cache'.
 
-    cache = model.empty_cache(B)
-    (hidden, embeddings), cache = kv_cache.read(model, params, cache, tokens)
+    cache = model.empty_cache(B) (hidden, embeddings), cache = kv_cache.read(model, params, cache,
+    tokens)
 
 A backbone's modules find in the cache what they need: the embedding its `length`, the tokens read
 so far, and attention that length, keys and values. The rows of the batch are the second axis of

@@ -163,9 +163,8 @@ def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
     """Write a file atomically: after a crash it is complete, or as it was.
 
     The file takes the place of a link, a pipe or a device, as a directory that came from elsewhere
-    may have links that
-    lead out of it. follow: for a name that the user gave: a link stays one, a pipe or a device is
-    written to directly.
+    may have links that lead out of it. follow: for a name that the user gave: a link stays one, a
+    pipe or a device is written to directly.
     """
     if remote(file):
         with _as_os_errors(file, writes=True):
@@ -194,9 +193,8 @@ def open_own(file: str | os.PathLike, flags: int) -> int:
         if error.errno != errno.ELOOP:
             raise
         raise UserError(
-            f'{os.fspath(file)}: is a link, and files of a run are not written '
-            'through links: put the file '
-            'itself there, or delete the link'
+            f'{os.fspath(file)}: is a link, and files of a run are not written through links: put '
+            'the file itself there, or delete the link'
         ) from None
 
 

@@ -63,6 +63,5 @@ def windows(corpus: jax.Array, numbers: jax.Array | np.ndarray) -> jax.Array:
     as `place` gives."""
     ids = jnp.concatenate([corpus[numbers], corpus[numbers + 1, :1]], axis=1).astype(jnp.int32)
     # The barrier keeps XLA from fusing the gather with what follows, which is then compiled as
-    # where the host sends
-    # tokens: the results agree to the bit.
+    # where the host sends tokens: the results agree to the bit.
     return jax.lax.optimization_barrier(sharding.constrain(ids, 'windows'))

@@ -23,8 +23,8 @@ class TrainState(NamedTuple):
 
     step: int32, batches seen; it determines the next batch and its dropout masks. skipped: int32,
     how many of them changed nothing because their loss or gradient was not finite. halted: bool,
-    set when one more than hyper['skips']
-    of these came: from then on every step leaves the state as it is.
+    set when one more than hyper['skips'] of these came: from then on every step leaves the state as
+    it is.
     """
 
     step: jax.Array
@@ -39,9 +39,8 @@ class Program(NamedTuple):
     it.
 
     init: seed -> TrainState. step: (TrainState, batch, hyper, *resident) -> (TrainState, metrics);
-    the state passed in
-    is donated. state: TrainState of ShapeDtypeStructs with shardings, the target to restore a
-    checkpoint into.
+    the state passed in is donated. state: TrainState of ShapeDtypeStructs with shardings, the
+    target to restore a checkpoint into.
     """
 
     mesh: jax.sharding.Mesh
@@ -295,8 +294,8 @@ def fit(
         signal = signal or stopped_by(total + 1)
     if signal:
         raise Interrupted(
-            f'stopped by {signal} at step {step:,} of {total:,}; the state is saved: '
-            'rerun the same command to resume'
+            f'stopped by {signal} at step {step:,} of {total:,}; the state is saved: rerun the '
+            'same command to resume'
         )
     return state
 
@@ -310,10 +309,7 @@ def _halt(state, window, batches, session):
     session.save(state, step, None, window.unlogged())
     raise UserError(
         f'loss {float(bad["loss"])}, gradient norm {float(bad["grad_norm"])} at step {step + 1:,} '
-        '(rows '
-        f'{step * batches.size:,} to {(step + 1) * batches.size - 1:,} in the order of training): '
-        'the state of step '
-        f'{step:,} is saved; try a lower optimizer.peak_rate or a longer warm-up, or let the run '
-        'skip such batches '
-        'with --config.train.skip_nonfinite=N'
+        f'(rows {step * batches.size:,} to {(step + 1) * batches.size - 1:,} in the order of '
+        f'training): the state of step {step:,} is saved; try a lower optimizer.peak_rate or a '
+        'longer warm-up, or let the run skip such batches with --config.train.skip_nonfinite=N'
     )

@@ -85,8 +85,7 @@ def adam(
     by the bias correction as well as by the learning rate, so that it is weaker than optax.adamw's
     in the first few thousand steps.
     clip: the largest global norm of the gradients; 0 leaves them as they are. Leaves called bias or
-    scale are not
-    decayed: decided by name, as a bias stacked over layers is a matrix too.
+    scale are not decayed: decided by name, as a bias stacked over layers is a matrix too.
     """
 
     def init(params):

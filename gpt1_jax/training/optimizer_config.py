@@ -59,9 +59,8 @@ def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
     """A function (peak, warmup, total, decay) -> optax schedule.
 
     One of SCHEDULES is called in the step, with traced arrays. One of the user's, FILE:NAME, is
-    called here, with
-    `numbers`, the same four in Python: optax's own builders compare them, which traced arrays
-    refuse.
+    called here, with `numbers`, the same four in Python: optax's own builders compare them, which
+    traced arrays refuse.
     """
     if name in SCHEDULES:
         return SCHEDULES[name]
@@ -104,8 +103,8 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
             for what, ours, theirs in zip(('updates', 'state'), found, (tree, state)):
                 if _types(ours) != _types(theirs):
                     raise UserError(
-                        f'its update returns a tree of {what} with other shapes or '
-                        'types than it was given'
+                        f'its update returns a tree of {what} with other shapes or types than it '
+                        'was given'
                     )
             if any(
                 jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in jax.tree.leaves(state)
@@ -131,8 +130,8 @@ def _check_unread(values, factory):
         default = inspect.signature(adam).parameters[name].default
         if values[name] != default:
             raise UserError(
-                f'config.optimizer.{name} = {values[name]} has no effect with it: '
-                f'leave it at {default}'
+                f'config.optimizer.{name} = {values[name]} has no effect with it: leave it at '
+                f'{default}'
             )
 
 
@@ -146,8 +145,8 @@ def check(values: Mapping[str, Any]) -> None:
         values['decay_steps'] > 0
     ):
         raise UserError(
-            f'config.optimizer.schedule = {values["schedule"]!r} with '
-            'config.optimizer.decay_steps = '
+            f'config.optimizer.schedule = {values["schedule"]!r} with config.optimizer.decay_steps '
+            '= '
             f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other "
             'schedule reads it'
         )

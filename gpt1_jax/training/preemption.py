@@ -18,10 +18,9 @@ def watch() -> Iterator[Callable[[int], str]]:
     with the same steps in every process.
 
     A second SIGTERM or SIGINT is not caught. SIGHUP is left alone where it is ignored (nohup), and
-    is ignored once a
-    signal was caught: a closed terminal may send several, and none may end the process while it
-    saves. With several processes jax's own SIGTERM handler tells the others, and they agree on a
-    step; a handler of ours would disable it.
+    is ignored once a signal was caught: a closed terminal may send several, and none may end the
+    process while it saves. With several processes jax's own SIGTERM handler tells the others, and
+    they agree on a step; a handler of ours would disable it.
     """
     if jax.process_count() > 1:
         with _handling(

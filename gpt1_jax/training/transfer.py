@@ -32,8 +32,8 @@ def check_depth(n_layers: int, depth: int) -> None:
     """UserError unless n_layers of a model of `depth` layers can be transferred."""
     if not NOTHING <= n_layers <= depth:
         raise UserError(
-            f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to '
-            f'{depth} (all layers)'
+            f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to {depth} (all '
+            'layers)'
         )
 
 

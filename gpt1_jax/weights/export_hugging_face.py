@@ -145,9 +145,8 @@ def _classifier(run, task, params):
     arrays[place] = _shifted(arrays[place], kernel, bias, run)
     notes = [
         "The classifier's bias is folded into the bias of the last LayerNorm, because "
-        'OpenAIGPTForSequenceClassification has none: logits are those of training, the '
-        'states before them are '
-        'shifted.'
+        'OpenAIGPTForSequenceClassification has none: logits are those of training, the states '
+        'before them are shifted.'
     ]
 
     labels = ['score'] if task.squared else list(task.labels)
@@ -164,9 +163,8 @@ def _classifier(run, task, params):
         notes.append(
             f'The prediction is {low:g} + {high - low:g} x the logit.'
             if task.squared
-            else f'The labels are bins of a score, from {low:g} in steps of 1: the prediction '
-            'is the expected '
-            'value.'
+            else f'The labels are bins of a score, from {low:g} in steps of 1: the prediction is '
+            'the expected value.'
         )
     return arrays, config, notes, original
 

@@ -88,8 +88,7 @@ def _import(name, directory, out, origin):
 
     if processes.joined():
         raise UserError(
-            f'{name}: with several processes, import it first to a directory that all '
-            'can read: '
+            f'{name}: with several processes, import it first to a directory that all can read: '
             f'gpt1 hugging_face --source={name} --out=RUN'
         )
     # Renamed when complete: an interrupted import leaves nothing, and two at once do not collide.

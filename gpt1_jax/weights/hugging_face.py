@@ -31,15 +31,13 @@ def _define_flags():
     flags.DEFINE_integer(
         'step',
         None,
-        'with --export: a saved step (default: the best one of a '
-        'fine-tuned run, the '
-        'latest one of a pretrained run)',
+        'with --export: a saved step (default: the best one of a fine-tuned run, the latest one of '
+        'a pretrained run)',
     )
     flags.DEFINE_string(
         'license',
         None,
-        'with --export: of the weights, for the model card, an '
-        'identifier of Hugging '
+        'with --export: of the weights, for the model card, an identifier of Hugging '
         "Face's: 'mit', 'apache-2.0', ... (default: other)",
     )
     flags.DEFINE_enum(
@@ -48,8 +46,7 @@ def _define_flags():
     flags.DEFINE_string(
         'tokenizer',
         None,
-        'with --source: a directory with the vocabulary, a '
-        'run, hf:USER/NAME or '
+        'with --source: a directory with the vocabulary, a run, hf:USER/NAME or '
         "'novels' (default: beside the weights)",
     )
     flags.DEFINE_integer(

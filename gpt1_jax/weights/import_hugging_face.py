@@ -40,9 +40,8 @@ def convert(
 
     A classifier that gpt1_jax exported becomes a fine-tuned run, any other model a pretrained one.
     tokenizer: where the vocabulary is, see _tokenizer; default beside the weights. n_head: for a
-    file alone, which does
-    not record it (default 12). origin: of the files, for the run's record. UserError naming the
-    file, and the array in it, that is missing or does not fit.
+    file alone, which does not record it (default 12). origin: of the files, for the run's record.
+    UserError naming the file, and the array in it, that is missing or does not fit.
     """
     if storage.remote(source):
         raise UserError(f'{source}: copy the files to this machine first')
@@ -66,9 +65,8 @@ def convert(
             classifier = weights.parent / names.CLASSIFIER
             if config is None or not classifier.is_file():
                 raise UserError(
-                    f'{source}: a classifier that gpt1_jax exported, with its bias in '
-                    'the last LayerNorm: '
-                    f'importing it needs its whole directory, with {names.CLASSIFIER}'
+                    f'{source}: a classifier that gpt1_jax exported, with its bias in the last '
+                    f'LayerNorm: importing it needs its whole directory, with {names.CLASSIFIER}'
                 )
             run_config, original = _classifier(classifier, model, file.get_slice(SCORE).get_shape())
             if run_config.pop('weights', None) not in (None, storage.sha256(weights)):
@@ -119,8 +117,8 @@ def _files(source):
 
 def _tokenizer(directory):
     """(Tokenizer, the files that were read) of an export of ours, a run, its tokenizer/, or a
-    directory with the
-    published vocabulary: vocab.json and merges.txt, the released names, or tokenizer.json."""
+    directory with the published vocabulary: vocab.json and merges.txt, the released names, or
+    tokenizer.json."""
     for place in (directory / names.TOKENIZER, directory / 'tokenizer', directory):
         if (place / MODEL_FILE).is_file():
             return Tokenizer.load(place), [place / MODEL_FILE, place / SETTINGS_FILE]
@@ -132,9 +130,8 @@ def _tokenizer(directory):
     if file.is_file():
         return from_tokenizer_json(file), [file]
     raise UserError(
-        f'{directory}: no vocabulary ({names.TOKENIZER}, vocab.json and merges.txt, '
-        'or tokenizer.json): '
-        'give --tokenizer=DIR to gpt1 hugging_face'
+        f'{directory}: no vocabulary ({names.TOKENIZER}, vocab.json and merges.txt, or '
+        'tokenizer.json): give --tokenizer=DIR to gpt1 hugging_face'
     )
 
 

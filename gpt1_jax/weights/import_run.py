@@ -41,8 +41,7 @@ def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> Non
     if tokenizer.vocab_size != rows:
         raise UserError(
             f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' "
-            'token embedding '
-            f'{rows:,}'
+            f'token embedding {rows:,}'
         )
 
 
@@ -97,8 +96,7 @@ def report(run: workdir.Run) -> str:
     return '\n'.join(
         [
             f'{run.path}: {sum(math.prod(array["shape"]) for array in arrays):,} parameters, '
-            'vocabulary of '
-            f'{run.config["model"]["vocab_size"]:,}, digest {run.digest(STEP)}',
+            f'vocabulary of {run.config["model"]["vocab_size"]:,}, digest {run.digest(STEP)}',
             *(f'left out: {name}' for name in run.config['imported']['left_out']),
             f'use it as {use}',
         ]

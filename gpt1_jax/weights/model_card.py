@@ -92,8 +92,7 @@ def card(
         f'# {title}',
         '',
         'The decoder-only transformer of "Improving Language Understanding by Generative '
-        'Pre-Training" (Radford '
-        'et al., 2018).',
+        'Pre-Training" (Radford et al., 2018).',
         '',
         *_section('Training', [f'{name}: {value}' for name, value in facts.items()]),
         *_section('Differences from the paper', deviations(run) or ['none']),
@@ -144,8 +143,8 @@ def deviations(run: workdir.Run) -> list[str]:
         found.append('imported weights do not record how they were trained')
     elif run.config['kind'] == 'pretrain':
         found.append(
-            'the corpus is the one named above, in the paper BooksCorpus, which is no '
-            'longer available'
+            'the corpus is the one named above, in the paper BooksCorpus, which is no longer '
+            'available'
         )
     return found
 
@@ -186,8 +185,8 @@ def _pretraining(run, step):
     config = run.config
     if 'imported' in config:
         return {
-            'weights': f'imported from {_shown(config["imported"]["from"])}, '
-            f'SHA-256 of its files {_hashes(config["imported"]["files"])}',
+            'weights': f'imported from {_shown(config["imported"]["from"])}, SHA-256 of its files '
+            f'{_hashes(config["imported"]["files"])}',
             'corpus and tokens seen': 'not recorded with the weights',
         }
     batch = config['batch']['size']
@@ -239,9 +238,8 @@ def _finetuning(run):
     origin = config['fingerprint'].get('origin')
     files = _hashes(config['fingerprint'].get('files', {}))
     facts = {
-        'task': f'{_shown(_task(config))}, labels '
-        f'{", ".join(map(_shown, config["labels"]))}; hashes of its '
-        f'files {files}',
+        'task': f'{_shown(_task(config))}, labels {", ".join(map(_shown, config["labels"]))}; '
+        f'hashes of its files {files}',
         'fine-tuned from': f'weights of digest {_code(origin)}' if origin else 'random weights',
     }
     return facts | (_origin(config, 'pretraining ') if origin else {})
@@ -268,25 +266,21 @@ def _limits(tokenizer, tuned, n_ctx):
         'letters.',
         'The model reproduces errors and biases of its corpus, and its statements may be false.',
         'In training, ftfy and spaCy split text into words. `tokenizer.json` approximates them by '
-        'regular expressions: '
-        'text that is already split gets the same ids except for rare words, and so does most '
-        'other text. Hugging '
+        'regular expressions: text that is already split gets the same ids except for rare words, '
+        'and so does most other text. Hugging '
         "Face's OpenAIGPTTokenizer splits differently: it drops accents and line breaks and "
-        'splits at all '
-        'punctuation, so "mr." and "don\'t" get other ids than in training.',
+        'splits at all punctuation, so "mr." and "don\'t" get other ids than in training.',
     ]
     if tokenizer.has_bytes:
         limits.append(
-            'The vocabulary encodes rare characters as bytes, which OpenAIGPTTokenizer '
-            'cannot: load it with '
-            'AutoTokenizer. The character ▁ gets other ids than in training. '
+            'The vocabulary encodes rare characters as bytes, which OpenAIGPTTokenizer cannot: '
+            'load it with AutoTokenizer. The character ▁ gets other ids than in training. '
             '`gpt1_jax/tokenizer` is the tokenizer of gpt1_jax, which is exact.'
         )
     if tuned:
         limits.append(
-            '`tokenizer(a)` and `tokenizer(a, b)` add the start, delimiter and extract '
-            'tokens of Section 3.3 '
-            'but truncate long texts differently from training.'
+            '`tokenizer(a)` and `tokenizer(a, b)` add the start, delimiter and extract tokens of '
+            'Section 3.3 but truncate long texts differently from training.'
         )
     return limits
 

@@ -3,10 +3,10 @@ NVIDIA GPUs.
 
 The algorithm is FlashAttention-2 (Dao, 2023): scores and probabilities exist only in registers, one
 tile at a time. The forward pass keeps the logarithm of each row's sum of exponentials, from which
-the backward pass recomputes the
-probabilities. New here is dropout: each tile hashes its part of the mask (dropout.keep_at) in both
-passes, so the mask is never stored, equals that of plain XLA, and does not depend on tiles, mesh or
-microbatches. All sums have a fixed order, so results are the same in every run.
+the backward pass recomputes the probabilities. New here is dropout: each tile hashes its part of
+the mask (dropout.keep_at) in both passes, so the mask is never stored, equals that of plain XLA,
+and does not depend on tiles, mesh or microbatches. All sums have a fixed order, so results are the
+same in every run.
 
 q, k and v are read from the one array [B, L, 3, H, E] that their projection writes, and their
 gradient is written as one such array, which saves copies. Written in Pallas for Triton.

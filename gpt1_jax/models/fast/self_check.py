@@ -65,9 +65,8 @@ def check(config: Any) -> None:
             )
         if reason and first:
             print(
-                f'kernels: {kernel.name} ({kernel.operation}) is not used on '
-                f'{device.device_kind}, plain XLA takes '
-                f'its place: {reason}',
+                f'kernels: {kernel.name} ({kernel.operation}) is not used on {device.device_kind}, '
+                f'plain XLA takes its place: {reason}',
                 flush=True,
             )
 
@@ -104,8 +103,7 @@ def failure(
     """None, or in one line what is wrong with a kernel on a device.
 
     size: of a head, the width, or the vocabulary. length: of the longest sequence; one shorter by
-    one, of another
-    tiling, is checked too. interpret: interpret the kernel, on any device.
+    one, of another tiling, is checked too. interpret: interpret the kernel, on any device.
     """
     try:
         return _unfit(device) or _wrong(kernel, size, length, device, interpret)
@@ -147,8 +145,7 @@ def _wrong(kernel, size, length, device, interpret):
                 if not error <= allowed:  # also where it is NaN
                     what = f'gradient {place}' if place else 'the result'
                     return (
-                        f'{what} is off by {error:.2g}, {allowed:.2g} are allowed ({L} '
-                        'positions, '
+                        f'{what} is off by {error:.2g}, {allowed:.2g} are allowed ({L} positions, '
                         f'{"training" if training else "evaluation"})'
                     )
     return None
