@@ -6,6 +6,7 @@ python -m gpt1_jax generate --init_from=runs/gpt1 --prompt='Once upon a time'
 """
 
 import ast
+import importlib
 import os
 import pathlib
 import runpy
@@ -28,6 +29,11 @@ PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'verify': 'verify',
     'hugging_face': 'weights.hugging_face',
 }
+PAGES = {  # topic: package and file
+    'configs': ('gpt1_jax.configs', 'README.md'),
+    'coming_from': ('gpt1_jax.configs', 'coming_from.md'),
+    'data': ('gpt1_jax.data', 'README.md'),
+}
 
 
 def main() -> None:
@@ -39,7 +45,10 @@ def main() -> None:
         from gpt1_jax.cli import terminal
 
         terminal.guard(ends=True)  # `gpt1 | head`
-        print(usage())
+        if name == 'help' and arguments:
+            print(page(arguments[0]))
+        else:
+            print(usage())
         return
     if '--version' in sys.argv[1:]:  # also a program's, before its imports
         print(f'gpt1_jax {gpt1_jax.__version__}')
@@ -68,10 +77,22 @@ def usage() -> str:
             *lines,
             '',
             'gpt1 PROGRAM --help shows its page, its options and the fields of its config.',
+            f'gpt1 help TOPIC prints a page: {", ".join(PAGES)}.',
             'Configs: --config=pretrain or --config=finetune:rte comes with the package, '
             '--config=my.py is a file of your own.',
         ]
     )
+
+
+def page(topic: str) -> str:
+    """The page of a topic. Exit status 2 and one line for an unknown one."""
+    if topic not in PAGES:
+        near = did_you_mean(topic, PAGES) or f': there are {", ".join(PAGES)}'
+        print(f'error: there is no page {topic!r}{near}', file=sys.stderr)
+        sys.exit(2)
+    package, file = PAGES[topic]
+    folder = importlib.import_module(package).__path__[0]
+    return pathlib.Path(folder, file).read_text(encoding='utf-8').rstrip()
 
 
 def summary(module: str) -> str:

@@ -17,7 +17,7 @@ def before_imports(program: str) -> None:
     if program in ('pretrain', 'finetune', 'prepare'):
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, _stopped)
+                signal.signal(number, stopped)
 
 
 def _interrupted(number, frame):
@@ -25,7 +25,7 @@ def _interrupted(number, frame):
     os._exit(130)
 
 
-def _stopped(number, frame):
+def stopped(number, frame):
     """The exit status tells a scheduler to start again."""
     os.write(
         2,

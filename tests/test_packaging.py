@@ -16,7 +16,8 @@ import zipfile
 
 import pytest
 
-from tiny import ROOT, corpus, small_flags
+from gpt1_jax.__main__ import PAGES
+from tiny import ROOT, command, corpus, small_flags
 
 pytestmark = pytest.mark.full
 
@@ -62,9 +63,10 @@ def test_the_wheel_holds_the_package_and_its_configs_alone(built):
     with zipfile.ZipFile(built['wheel']) as archive:
         names = {name for name in archive.namelist() if '.dist-info/' not in name}
     files = sources('gpt1_jax') | {f'gpt1_jax/{name}' for name in sources('configs')}
-    # But the model's card
+    # But the model's card, and those that gpt1 help prints
     pages = {name for name in files if name.endswith('.md') and '/novels/' not in name}
-    assert names == files - pages
+    printed = {f'{package.replace(".", "/")}/{file}' for package, file in PAGES.values()}
+    assert printed <= pages and names == files - pages | printed
 
 
 @pytest.fixture(scope='module')
@@ -125,6 +127,18 @@ def test_the_command_lists_the_programs_of_the_same_code(installed):
         digest,
         str(ROOT / 'gpt1_jax/__init__.py'),
     ]
+
+
+def test_the_command_prints_the_pages_that_error_lines_name(installed):
+    run, _ = installed
+    for topic, (package, file) in PAGES.items():
+        shown = run('gpt1', 'help', topic).stdout
+        folder = ROOT / package.replace('gpt1_jax.configs', 'configs').replace('.', '/')
+        assert shown == (folder / file).read_text().rstrip() + '\n'
+        assert shown == command('help', topic).stdout  # in a clone
+    assert ', did you mean' in run('gpt1', 'help', 'coming', check=2).stderr
+    refused = run('gpt1', 'metrics', '--block_size=8', check=2).stderr
+    assert re.search(r'gpt1 help (\w+)', refused)[1] in PAGES
 
 
 def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):

@@ -163,7 +163,7 @@ def _parse(argv):
         )
         meant = (
             meant
-            or '; --help lists what there is, configs/coming_from.md the flags of other libraries'
+            or '; --help lists what there is, gpt1 help coming_from the flags of other libraries'
         )
         raise flags.Error(f'Unknown command line flag {error.flagname!r}{meant}') from None
 
@@ -172,7 +172,7 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     """', did you mean --config.batch.size?' for an unknown flag, or '' where no known one is like
     it.
 
-    given: the unknown flag, without dashes (configs/coming_from.md has those of other libraries).
+    given: the unknown flag, without dashes (gpt1 help coming_from has those of other libraries).
     known: the program's flags, with 'config.batch.size' for each field, also known as 'batch_size'
     and 'size'; 'batch' is its group.
     """

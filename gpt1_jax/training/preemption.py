@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import jax
 from jax.experimental import multihost_utils
 
+from gpt1_jax.parallel import stuck
+
 
 @contextlib.contextmanager
 def watch() -> Iterator[Callable[[int], str]]:
@@ -23,14 +25,18 @@ def watch() -> Iterator[Callable[[int], str]]:
     they agree on a step; a handler of ours would disable it.
     """
     if jax.process_count() > 1:
-        with _handling(
-            (signal.SIGINT, *_hangup()), lambda number: os.kill(os.getpid(), signal.SIGTERM)
-        ):
-            yield (
-                lambda step: (
-                    'SIGTERM' if multihost_utils.reached_preemption_sync_point(step) else ''
-                )
-            )
+        numbers = (signal.SIGINT, *_hangup())
+
+        def terminate(number):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        with _handling(numbers, terminate), stuck.watch() as note:
+
+            def stopped(step):
+                note(step)
+                return 'SIGTERM' if multihost_utils.reached_preemption_sync_point(step) else ''
+
+            yield stopped
         return
     caught = []
     numbers = (signal.SIGTERM, signal.SIGINT, *_hangup())

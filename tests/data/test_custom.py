@@ -325,8 +325,9 @@ def test_rows_below_excel_s_separator_line_are_counted_as_an_editor_does(tmp_pat
     )
 
 
-def test_equal_numbers_are_one_label(tmp_path):
-    fields = RATING | {'score': None, 'labels': ['1', '2']}
+@pytest.mark.parametrize('labels', [['1', '2'], [1.0, 2.0]])
+def test_equal_numbers_are_one_label(tmp_path, labels):
+    fields = RATING | {'score': None, 'labels': labels}
     found = read(fields, tmp_path, 'text,score\nA,1\nB,1.0\nC,2.00\nD,2\n')
     assert [e.label for e in found] == [0, 0, 1, 1]
 

@@ -13,7 +13,7 @@ from absl import flags
 
 from gpt1_jax import cli, pretraining, storage
 from gpt1_jax.data import tokens
-from gpt1_jax.parallel import processes
+from gpt1_jax.parallel import processes, stuck
 from tiny import pretrain_config
 
 
@@ -34,6 +34,8 @@ def main():
     overrides |= own.get(f'process_{process}', {})
     dies = overrides.pop('dies_at', None)
     processes.HEARTBEAT_S = overrides.pop('heartbeat', processes.HEARTBEAT_S)
+    stuck.LEAST_S = overrides.pop('patience', stuck.LEAST_S)
+    stuck.POLL_S = min(stuck.POLL_S, stuck.LEAST_S)
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
 
     def window_numbers(stream, step, seed, size, n_ctx, rows=slice(None)):

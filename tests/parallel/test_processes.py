@@ -2,6 +2,7 @@
 process's."""
 
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -18,6 +19,7 @@ from gpt1_jax import pretraining
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
+from gpt1_jax.parallel import stuck
 from gpt1_jax.runs import checkpoint, results
 from many_processes import STEPS, ended, start, wait_for
 from tiny import ROOT, corpus, pretrain_config, python
@@ -110,6 +112,43 @@ def test_a_process_that_dies_ends_the_others_with_a_line_that_names_it(text, tmp
     named = 'the leader task' if dead == 0 else 'stopped sending heartbeats):\n1\n'
     assert named in out and f'processes: 0 on {socket.gethostname()}, 1 on ' in out, out
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 10
+
+
+def test_a_process_that_is_stuck_is_named_and_a_signal_ends_the_others(text, tmp_path):
+    more = dict(train__steps=10**6, eval__every=10**6, checkpoint__every=10**6)
+    run = start(2, 1, tmp_path / 'run', text, heartbeat=600, patience=1, **more)
+    wait_for(lambda: losses(tmp_path / 'run').keys() >= {(30, 'loss')}, run)
+    workers = children(run.pid)
+    os.kill(workers[1], signal.SIGSTOP)
+    try:
+        line = next(line for line in run.stdout if line.startswith('process 0: no update for '))
+        assert line.endswith('; behind: process 1\n')
+        began = time.monotonic()
+        os.kill(workers[0], signal.SIGTERM)
+        line = next(line for line in run.stdout if line.startswith('process 0 of 2 ended'))
+        assert line.endswith('with status 75\n') and time.monotonic() - began < 15
+    finally:
+        os.kill(workers[1], signal.SIGKILL)
+    assert run.wait(20) == 75
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    'notes, behind',
+    [
+        ([{'a/0': '7 1', 'a/1': '7 1'}], ''),
+        ([{'a/0': '8 1', 'a/1': '7 1', 'a/2': '7 1'}], '1, 2'),  # fewer steps
+        ([{'a/0': f'7 {i}', 'a/1': '7 5'} for i in range(4)], '1'),  # does not run
+        ([{'a/0': f'7 {i}', 'a/1': '7 5'} for i in range(3)], ''),  # not yet known
+    ],
+)
+def test_who_is_behind(notes, behind):
+    assert stuck._behind(notes) == behind
+
+
+def children(pid):
+    """The processes that one has started, in this order."""
+    return [*map(int, pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split())]
 
 
 @pytest.mark.parametrize('process', [0, 1])
