@@ -1,6 +1,7 @@
 """Section 3.3 and Figure 1 (right): turns an example of any task into token sequences for the
 model."""
 
+import array
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ class Encoded(NamedTuple):
     """
 
     id: str
-    sequences: list[list[int]]
+    sequences: Sequence[Sequence[int]]
     label: int | float | None
     target: list[float] | None
     truncated: bool
@@ -125,13 +126,16 @@ def encode_all(
     n_ctx: int,
     on_bad: Callable[[str], None] = fail,
 ) -> list[Encoded]:
-    """Encodes every example, in order; many texts are tokenized by several processes. on_bad,
-    UserError: as in `each`.
+    """Encodes every example, in order; many texts are tokenized by several processes. Sequences are
+    arrays of 4 bytes an id, a ninth of a list's. on_bad, UserError: as in `each`.
     """
     ids_of = _tokenized(examples, tokenizer, task.name)
-    return each(
-        examples, lambda example: encode(example, task, tokenizer, n_ctx, ids_of), task.name, on_bad
-    )
+
+    def packed(example):
+        row = encode(example, task, tokenizer, n_ctx, ids_of)
+        return row._replace(sequences=[array.array('i', ids) for ids in row.sequences])
+
+    return each(examples, packed, task.name, on_bad)
 
 
 def _tokenized(examples, tokenizer, label):
