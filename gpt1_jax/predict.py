@@ -56,7 +56,7 @@ def run(
     too_long: list[str] = []
     on_bad = functools.partial(refuse, option='--skip_bad')
     examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else on_bad)
-    records = {example.id: example.record for example in examples}
+    records = {example.id: example.record or {} for example in examples}
     if delimiter and any(COLUMN in record for record in records.values()):
         raise UserError(f'{source}: has a column {COLUMN!r} already: give it another name')
     try:

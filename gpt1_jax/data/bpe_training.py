@@ -142,7 +142,7 @@ def _most_characters(merges, vocab_size):
 
 def _endings(counts, alphabet):
     """The counts of what follows each word's last character that is not in the alphabet: BPE merges
-    no bytes, so it sees what is left of a word."""
+    no bytes, so it sees the rest of a word."""
     endings = collections.Counter()
     for word, count in counts.items():
         start = max((i + 1 for i, char in enumerate(word) if char not in alphabet), default=0)

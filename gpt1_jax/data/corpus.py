@@ -93,7 +93,7 @@ def left_out(spec: Spec, split_files: bool | None = True) -> list[str]:
 
 
 def _expand(spec, split_files):
-    """(the sources of one spec; lines on what is left out)."""
+    """(the sources of one spec; lines on the rest)."""
     if not is_file(spec):
         return [spec], []
     runs = set()

@@ -12,7 +12,7 @@ from gpt1_jax.errors import UserError, did_you_mean, shown
 
 FILES = ('train', 'dev', 'test', 'unlabelled')
 FORMATS = {'csv': ',', 'tsv': '\t', '\\t': '\t'}  # a shell's '\t' is two characters
-JSON = ('jsonl', 'json')
+JSON = ('jsonl', 'json', 'parquet')
 ANSWERS = ('index0', 'index1', 'letter', 'text')
 METRICS = {
     'labels': tuple(metrics.LABEL_METRICS),

@@ -9,7 +9,7 @@ from gpt1_jax.data.tasks.custom_spec import MOST_LABELS
 from gpt1_jax.data.tasks.reading import of_cell
 from gpt1_jax.errors import UserError, did_you_mean
 
-SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json')
+SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json', '.parquet')
 SEPARATORS = {',': 'csv', '\t': 'tsv', ';': ';', '|': '|'}  # config.custom.format
 MANY_LABELS = 30  # of more, which are mostly different, a score or free text is likelier
 

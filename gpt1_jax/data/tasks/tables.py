@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpt1_jax.data.document import LONGEST, too_long
-from gpt1_jax.data.tasks import reading
+from gpt1_jax.data.tasks import parquet_source, reading
 from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError
 
@@ -25,7 +25,8 @@ DIALECTS: tuple[dict[str, Any], ...] = (
 
 
 def is_json(path: str | pathlib.Path) -> bool:
-    return str(path).lower().endswith(('.jsonl', '.json'))
+    """Whether a file holds records: JSON, or Parquet, which is read as such."""
+    return str(path).lower().endswith(('.jsonl', '.json', '.parquet'))
 
 
 def read(
@@ -50,7 +51,7 @@ def read(
     JSON.
     """
     if is_json(path):
-        for position, (where, record) in enumerate(records(path)):
+        for position, (where, record) in enumerate(records(path, needed)):
             fields: dict | RowFault = reading.json_object(record)
             if isinstance(fields, dict) and not fields.keys() >= {*needed}:
                 fields = dict(zip(_as_asked(fields, needed), fields.values()))
@@ -235,13 +236,15 @@ def _quoted(path, delimiter, **options):
         ) from None
 
 
-def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
+def records(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterable[tuple[str, Any]]:
     """(where, record or RowFault) of every record of a JSON file: a line each, or the items of one
-    array.
+    array; or of every row of a Parquet file. needed: its columns that may be lists.
 
     The first line of JSON lines may also be a list. It is the whole array if no line follows and
     its items are records themselves. An object of columns, as pandas writes it, is one of records.
     """
+    if str(path).lower().endswith('.parquet'):
+        return parquet_source.table(path, needed)
     lines = [
         (number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()
     ]
