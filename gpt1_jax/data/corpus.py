@@ -112,9 +112,9 @@ def _expand(spec, split_files):
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
         found = sorted(filter(_is_file, glob.glob(spec, recursive=True)))
-        parents = {str(one) for name in found for one in pathlib.Path(name).parents}
-        runs = {parent for parent in parents if os.path.exists(os.path.join(parent, RUN))}
-        found = [name for name in found if runs.isdisjoint(map(str, pathlib.Path(name).parents))]
+        parents = {parent for name in found for parent in pathlib.Path(name).parents}
+        runs = {parent for parent in parents if (parent / RUN).exists()}
+        found = [name for name in found if runs.isdisjoint(pathlib.Path(name).parents)]
     elif path.exists():
         raise UserError(
             f'{spec}: is neither a file nor a directory; a pipe is not read, because '
