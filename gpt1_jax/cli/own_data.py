@@ -1,7 +1,6 @@
 """Fine-tuning on your own file in short: --data, --text and --label in place of the fields of
 configs/custom.py."""
 
-import itertools
 import pathlib
 import re
 from collections.abc import Sequence
@@ -35,9 +34,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         'data',
         None,
-        'Your own rows: a .csv, .tsv, .jsonl, .json or .parquet file, or a '
-        'directory or hf:USER/NAME with '
-        'train.csv and, if there are any, dev.csv and test.csv; without dev a '
+        'Your own rows: a .csv, .tsv, .jsonl, .json or .parquet file, or a directory or '
+        'hf:USER/NAME with train.csv and, if there are any, dev.csv and test.csv; without dev a '
         'tenth of train is used.',
     )
     flags.DEFINE_multi_string(
@@ -171,13 +169,13 @@ def fill(
 
 def _downloaded(name):
     """The local directory of the splits of hf:USER/NAME: its folder data, or the whole."""
-    stems = [stem for names in SPLITS.values() for stem in names]
-    patterns = tuple(
-        f'{folder}{stem}{ending}'
-        for folder, stem in itertools.product(('', 'data/'), stems)
-        for ending in (*own_file.SUFFIXES, '-*.parquet')
-    )
-    place = hub.download(name, 'dataset', patterns)
+    patterns = [
+        f'{folder}{stem}*{suffix}'
+        for folder in ('', 'data/')
+        for stem in ('train', 'dev', 'val', 'eval', 'test')
+        for suffix in own_file.SUFFIXES
+    ]
+    place = hub.download(name, 'dataset', tuple(patterns))
     if not place.is_dir():
         raise UserError(f'{name}: no train.csv, train.parquet or the like in it, nor in its data/')
     folder = place / 'data'

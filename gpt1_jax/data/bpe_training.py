@@ -158,8 +158,7 @@ def vocabulary_size(merges: int | None, vocab_size: int | None, characters: int 
     if vocab_size is not None:
         if not fixed < vocab_size <= LARGEST_VOCABULARY:
             raise UserError(
-                f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, '
-                f'{characters} '
+                f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, {characters} '
                 f'characters, 3 others and a merge) to {LARGEST_VOCABULARY}'
             )
         return vocab_size

@@ -117,9 +117,8 @@ def _expand(spec, split_files):
         found = [name for name in found if runs.isdisjoint(pathlib.Path(name).parents)]
     elif path.exists():
         raise UserError(
-            f'{spec}: is neither a file nor a directory; a pipe is not read, because '
-            'text is read several '
-            'times'
+            f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read '
+            'several times'
         )
     else:
         found = [str(_PACKAGED)] * (spec == NOVELS)
@@ -209,9 +208,8 @@ def _below(directory):
     if others:
         shown = ', '.join(others[:3]) + ', ...' * (len(others) > 3)
         lines.append(
-            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are '
-            f'read: {files.READ}; '
-            'a .json file only if it is named itself'
+            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are read: '
+            f'{files.READ}; a .json file only if it is named itself'
         )
     return list(filter(files.in_directories, found)), lines
 

@@ -94,8 +94,7 @@ def alike(counts: dict[str, int]) -> list[str]:
                 seen.add(tuple(names))
                 lines.append(
                     f'labels {" and ".join(_rows(name, counts) for name in names[:NAMED])} differ '
-                    f'in {what} '
-                    f'only: {REMEDY}'
+                    f'in {what} only: {REMEDY}'
                 )
     return lines
 

@@ -67,9 +67,8 @@ def encode(
         room = n_ctx - specials - rest
         if room < 1:
             raise UserError(
-                f'{rest} tokens that are never cut, and {specials} more, leave no '
-                'room in a context of '
-                f'{n_ctx}'
+                f'{rest} tokens that are never cut, and {specials} more, leave no room in a '
+                f'context of {n_ctx}'
             )
         truncated = len(texts[task.cut]) > room
         texts[task.cut] = texts[task.cut][:room]

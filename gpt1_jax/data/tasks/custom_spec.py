@@ -234,8 +234,7 @@ def _about_target(spec):
             pair and not spec.squared and spec.score[1] - spec.score[0] >= MOST_LABELS,
             (
                 f'score is {spec.score}, a label for each whole number: at most {MOST_LABELS:,}, '
-                'or '
-                'squared must be True'
+                'or squared must be True'
             ),
         )
     n = len(spec.choices)

@@ -75,9 +75,8 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
             raise UserError(f'{found[0]}: shard {min(missing)} of {total} is missing')
         if len(shards) > total:
             raise UserError(
-                f'{found[0].parent}: {len(shards)} files of a split in {total} '
-                'shard(s): delete those of '
-                'another version'
+                f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): delete '
+                'those of another version'
             )
     return [str(path) for path in found]
 
