@@ -213,9 +213,8 @@ class Trained:
             task = self.fitted.task
             n_ctx = self.fitted.n_ctx
             examples = unlabelled.given(task, rows)
-            return [
-                row.sequences for row in inputs.encode_all(examples, task, self.tokenizer, n_ctx)
-            ]
+            encoded = inputs.encode_all(examples, task, self.tokenizer, n_ctx)
+            return [list(map(list, row.sequences)) for row in encoded]
         unlabelled.check(rows, 'texts')
         encoded = [self.encode(text) for text in rows]
         if not encoded:

@@ -64,9 +64,8 @@ def _define_flags():
     flags.DEFINE_multi_string(
         'corpus',
         None,
-        'a file, directory, pattern, '
-        'tfds:NAME:SPLIT[:FIELD] or "novels"; '
-        'may be given several times',
+        'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; may be given several '
+        'times',
     )
     flags.DEFINE_multi_string(
         'valid', None, 'the same for validation text, or the fraction of documents to hold out'
@@ -74,9 +73,8 @@ def _define_flags():
     flags.DEFINE_string(
         'tokenizer',
         'train',
-        'train, published, a directory that holds a '
-        'tokenizer, or a '
-        'model: a run, novels, hf:USER/NAME',
+        'train, published, a directory that holds a tokenizer, or a model: a run, novels, '
+        'hf:USER/NAME',
     )
     flags.DEFINE_string('encoder', None, 'for --tokenizer=published: encoder_bpe_40000.json')
     flags.DEFINE_string('bpe', None, 'for --tokenizer=published: vocab_40000.bpe')
@@ -87,9 +85,8 @@ def _define_flags():
     flags.DEFINE_integer(
         'tokenizer_characters',
         None,
-        'for --tokenizer=train: learn from '
-        'documents chosen by hash, '
-        'with at most so many characters (default: all)',
+        'for --tokenizer=train: learn from documents chosen by hash, with at most so many '
+        'characters (default: all)',
     )
     flags.DEFINE_integer('processes', None, 'processes to tokenize with (default: one a core)')
     flags.DEFINE_bool(
@@ -150,8 +147,7 @@ def main() -> None:
     for split, entry in manifest['splits'].items():
         print(
             f'{split}: {entry["documents"]:,} documents, {entry["tokens"]:,} tokens, '
-            f'{entry["unknown"]:,} unknown, '
-            f'{len(entry["shards"])} shards'
+            f'{entry["unknown"]:,} unknown, {len(entry["shards"])} shards'
         )
     print(
         f'{f.out}: vocabulary of {manifest["vocab_size"]:,} rows, fingerprint '

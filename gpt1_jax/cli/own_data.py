@@ -2,6 +2,7 @@
 configs/custom.py."""
 
 import pathlib
+import re
 from collections.abc import Sequence
 
 from absl import flags
@@ -10,8 +11,9 @@ from ml_collections import ConfigDict
 from gpt1_jax import rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import custom as custom_config
+from gpt1_jax.data import hub
 from gpt1_jax.data.files import DEV
-from gpt1_jax.data.tasks import own_file, tables
+from gpt1_jax.data.tasks import own_file, parquet_source, tables
 from gpt1_jax.errors import UserError, shown
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
@@ -32,9 +34,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         'data',
         None,
-        'Your own rows: a .csv, .tsv, .jsonl or .json file, or a '
-        'directory with '
-        'train.csv and, if there are any, dev.csv and test.csv; without dev a '
+        'Your own rows: a .csv, .tsv, .jsonl, .json or .parquet file, or a directory or '
+        'hf:USER/NAME with train.csv and, if there are any, dev.csv and test.csv; without dev a '
         'tenth of train is used.',
     )
     flags.DEFINE_multi_string(
@@ -109,7 +110,7 @@ def fill(
             raise UserError(
                 f'--{flag} and --config.{field}={shown(given[field])}: give one of the two'
             )
-    place = pathlib.Path(data)
+    place = _downloaded(data) if hub.is_name(data) else pathlib.Path(data)
     directory = place.parent
     files = {'train': place.name}
     if place.is_dir():
@@ -118,7 +119,8 @@ def fill(
             split: file.name for split, names in SPLITS.items() for file in _one_of(place, names)
         }
         if 'train' not in files:
-            raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
+            kinds = ', '.join(f'train{suffix}' for suffix in own_file.SUFFIXES)
+            raise UserError(f'{data}: none of {kinds} in it')
         for file in sorted(place.iterdir()):
             if file.suffix.lower() in own_file.SUFFIXES and file.name not in files.values():
                 print(
@@ -139,6 +141,8 @@ def fill(
                 flush=True,
             )
     custom.name = place.absolute().stem  # of '.' the directory's
+    if hub.is_name(data):
+        custom.name = hub.split(data)[0].rpartition('/')[2]
     custom.label, custom.segments = label, tuple((column,) for column in text)
     custom.files.update(files)
     if not custom.files.dev:
@@ -163,15 +167,31 @@ def fill(
     return config
 
 
+def _downloaded(name):
+    """The local directory of the splits of hf:USER/NAME: its folder data, or the whole."""
+    patterns = [
+        f'{folder}{stem}*{suffix}'
+        for folder in ('', 'data/')
+        for stem in ('train', 'dev', 'val', 'eval', 'test')
+        for suffix in own_file.SUFFIXES
+    ]
+    place = hub.download(name, 'dataset', tuple(patterns))
+    if not place.is_dir():
+        raise UserError(f'{name}: no train.csv, train.parquet or the like in it, nor in its data/')
+    folder = place / 'data'
+    return folder if folder.is_dir() else place
+
+
 def _one_of(directory, names):
     """[the file of one of these names], or []. UserError where there are several."""
     found = [
         file
         for file in sorted(directory.iterdir())
-        if file.stem in names and file.suffix.lower() in own_file.SUFFIXES
+        if re.sub(parquet_source.OF_SHARDS, '', file.stem) in names
+        and file.suffix.lower() in own_file.SUFFIXES
     ]
     if len(found) > 1:
         raise UserError(
-            f'{directory}: holds {" and ".join(file.name for file in found)}: give the file'
+            f'{directory}: holds {" and ".join(file.name for file in found)}: give one file'
         )
     return found

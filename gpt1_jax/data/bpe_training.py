@@ -142,7 +142,7 @@ def _most_characters(merges, vocab_size):
 
 def _endings(counts, alphabet):
     """The counts of what follows each word's last character that is not in the alphabet: BPE merges
-    no bytes, so it sees what is left of a word."""
+    no bytes, so it sees the rest of a word."""
     endings = collections.Counter()
     for word, count in counts.items():
         start = max((i + 1 for i, char in enumerate(word) if char not in alphabet), default=0)
@@ -158,8 +158,7 @@ def vocabulary_size(merges: int | None, vocab_size: int | None, characters: int 
     if vocab_size is not None:
         if not fixed < vocab_size <= LARGEST_VOCABULARY:
             raise UserError(
-                f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, '
-                f'{characters} '
+                f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, {characters} '
                 f'characters, 3 others and a merge) to {LARGEST_VOCABULARY}'
             )
         return vocab_size

@@ -93,7 +93,7 @@ def left_out(spec: Spec, split_files: bool | None = True) -> list[str]:
 
 
 def _expand(spec, split_files):
-    """(the sources of one spec; lines on what is left out)."""
+    """(the sources of one spec; lines on the rest)."""
     if not is_file(spec):
         return [spec], []
     runs = set()
@@ -112,14 +112,13 @@ def _expand(spec, split_files):
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
         found = sorted(filter(_is_file, glob.glob(spec, recursive=True)))
-        parents = {str(one) for name in found for one in pathlib.Path(name).parents}
-        runs = {parent for parent in parents if os.path.exists(os.path.join(parent, RUN))}
-        found = [name for name in found if runs.isdisjoint(map(str, pathlib.Path(name).parents))]
+        parents = {parent for name in found for parent in pathlib.Path(name).parents}
+        runs = {parent for parent in parents if (parent / RUN).exists()}
+        found = [name for name in found if runs.isdisjoint(pathlib.Path(name).parents)]
     elif path.exists():
         raise UserError(
-            f'{spec}: is neither a file nor a directory; a pipe is not read, because '
-            'text is read several '
-            'times'
+            f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read '
+            'several times'
         )
     else:
         found = [str(_PACKAGED)] * (spec == NOVELS)
@@ -209,9 +208,8 @@ def _below(directory):
     if others:
         shown = ', '.join(others[:3]) + ', ...' * (len(others) > 3)
         lines.append(
-            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are '
-            f'read: {files.READ}; '
-            'a .json file only if it is named itself'
+            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are read: '
+            f'{files.READ}; a .json file only if it is named itself'
         )
     return list(filter(files.in_directories, found)), lines
 

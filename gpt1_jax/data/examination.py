@@ -48,8 +48,9 @@ def copies(train: Sequence[Encoded], dev: Sequence[Encoded]) -> list[str]:
     def key(row):
         return tuple(map(tuple, row.sequences))
 
-    trained = set(map(key, train))
-    n = sum(key(row) in trained for row in dev)
+    keys = list(map(key, dev))
+    trained = set(keys).intersection(map(key, train))
+    n = sum(key in trained for key in keys)
     if not n:
         return []
     return [
@@ -93,8 +94,7 @@ def alike(counts: dict[str, int]) -> list[str]:
                 seen.add(tuple(names))
                 lines.append(
                     f'labels {" and ".join(_rows(name, counts) for name in names[:NAMED])} differ '
-                    f'in {what} '
-                    f'only: {REMEDY}'
+                    f'in {what} only: {REMEDY}'
                 )
     return lines
 

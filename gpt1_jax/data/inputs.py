@@ -1,6 +1,7 @@
 """Section 3.3 and Figure 1 (right): turns an example of any task into token sequences for the
 model."""
 
+import array
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ class Encoded(NamedTuple):
     """
 
     id: str
-    sequences: list[list[int]]
+    sequences: Sequence[Sequence[int]]
     label: int | float | None
     target: list[float] | None
     truncated: bool
@@ -66,9 +67,8 @@ def encode(
         room = n_ctx - specials - rest
         if room < 1:
             raise UserError(
-                f'{rest} tokens that are never cut, and {specials} more, leave no '
-                'room in a context of '
-                f'{n_ctx}'
+                f'{rest} tokens that are never cut, and {specials} more, leave no room in a '
+                f'context of {n_ctx}'
             )
         truncated = len(texts[task.cut]) > room
         texts[task.cut] = texts[task.cut][:room]
@@ -125,13 +125,16 @@ def encode_all(
     n_ctx: int,
     on_bad: Callable[[str], None] = fail,
 ) -> list[Encoded]:
-    """Encodes every example, in order; many texts are tokenized by several processes. on_bad,
-    UserError: as in `each`.
+    """Encodes every example, in order; many texts are tokenized by several processes. Sequences are
+    arrays of 4 bytes an id, a ninth of a list's. on_bad, UserError: as in `each`.
     """
     ids_of = _tokenized(examples, tokenizer, task.name)
-    return each(
-        examples, lambda example: encode(example, task, tokenizer, n_ctx, ids_of), task.name, on_bad
-    )
+
+    def packed(example):
+        row = encode(example, task, tokenizer, n_ctx, ids_of)
+        return row._replace(sequences=[array.array('i', ids) for ids in row.sequences])
+
+    return each(examples, packed, task.name, on_bad)
 
 
 def _tokenized(examples, tokenizer, label):

@@ -43,7 +43,7 @@ def lines(
 
 
 def _row(task, example, row, tokenizer):
-    """The lines of one row: its texts, its target and each sequence."""
+    """The lines of one row: its texts, its label and each sequence."""
     if row.label is None:
         label = 'none'
     elif task.score:
@@ -54,26 +54,20 @@ def _row(task, example, row, tokenizer):
     read = [(f'text {i}', text) for i, text in enumerate(example.texts, 1)] + [
         (f'choice {task.labels[i]}', text) for i, text in enumerate(example.choices)
     ]
-    read += [
-        ('label', label),
-        ('target', _target(task, row.target)),
-        ('cut', 'yes' if row.truncated else 'no'),
-    ]
+    read += [('label', label), ('cut', 'yes' if row.truncated else 'no')]
     indent = max(len(name) for name, _ in read)
     room = WIDTH - indent - 4
     for name, text in read:
         text = ' '.join(text.split())
         yield f'  {name:<{indent}}  {text if len(text) <= room else text[: room - 2] + " …"}'
-    longest = max(map(len, row.sequences))
     for k, sequence in enumerate(row.sequences):
         kind = {
             'choice': f'choice {task.labels[k]}' if task.head == 'choice' else '',
             'similarity': f'order {k + 1}',
         }.get(task.head, 'sequence')
         right = ', the right one' if task.head == 'choice' and row.label == k else ''
-        padding = f', {longest - len(sequence)} of padding' if len(sequence) < longest else ''
-        last = len(sequence) - 1
-        yield f'  {kind}{right}: {len(sequence)} tokens, pooled at position {last}{padding}'
+        n = len(sequence)
+        yield f'  {kind}{right}: {n} tokens, pooled at position {n - 1}'
         yield from textwrap.wrap(
             ' '.join(_tokens(sequence, tokenizer)),
             WIDTH,
@@ -82,14 +76,6 @@ def _row(task, example, row, tokenizer):
             break_long_words=False,
             break_on_hyphens=False,
         )
-
-
-def _target(task, target):
-    if target is None:
-        return 'none'
-    if task.squared:
-        return f'{target[0]:.4g} ({task.score[0]:g} to {task.score[1]:g} as 0 to 1)'
-    return ' '.join(f'{name}={value:.4g}' for name, value in zip(task.labels, target))
 
 
 def _tokens(sequence, tokenizer):
@@ -125,8 +111,6 @@ def _statistics(task, encoded, n_ctx):
     cut = sum(row.truncated for row in encoded)
     labels = [row.label for row in encoded if row.label is not None]
     found = [('rows', [f'{n:,}'])]
-    if len(labels) < n:
-        found.append(('without label', [f'{n - len(labels):,}']))
     if labels and task.score:
         found.append(
             (
@@ -151,13 +135,12 @@ def _statistics(task, encoded, n_ctx):
             )
         )
     middle, most = (int(np.percentile(longest, q, method='inverted_cdf')) for q in (50, 95))
-    several = ' (of each row its longest sequence)' if len(encoded[0].sequences) > 1 else ''
     found.append(
         (
             'tokens a row',
             [
                 f'median {middle}, 95% at most {most}, longest {max(longest)}; '
-                f'the context is {n_ctx}{several}'
+                f'the context is {n_ctx}'
             ],
         )
     )
@@ -187,8 +170,5 @@ def _bins(score, values):
     if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
         counts, _ = np.histogram(values, np.arange(low, high + 2) - 0.5)
         return list(zip(range(int(low), int(high) + 1), counts))
-    edges = np.linspace(low, high, 11)
-    return [
-        (f'{a:.4g} to {b:.4g}', n)
-        for a, b, n in zip(edges, edges[1:], np.histogram(values, edges)[0])
-    ]
+    counts, edges = np.histogram(values, 10, score)
+    return [(f'{a:.4g} to {b:.4g}', n) for a, b, n in zip(edges, edges[1:], counts)]

@@ -46,9 +46,8 @@ def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part
     if text is None:
         if environment.get(KUBERNETES):
             raise UserError(
-                f'{KUBERNETES} is set, but not --part: give --part=/N, N the '
-                'completions of the Job; or '
-                f'unset {KUBERNETES} to prepare the whole corpus here'
+                f'{KUBERNETES} is set, but not --part: give --part=/N, N the completions of the '
+                f'Job; or unset {KUBERNETES} to prepare the whole corpus here'
             )
         return None
     match = re.fullmatch(r'(\d{0,9})/(\d{1,9})', text)

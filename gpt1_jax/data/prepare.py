@@ -70,9 +70,8 @@ class PrepareConfig:
         for wrong, message in (
             (
                 train and self.part,
-                f'--part={self.part} needs --tokenizer=DIR, the same for '
-                'all parts: learn one '
-                'from a file of the corpus first',
+                f'--part={self.part} needs --tokenizer=DIR, the same for all parts: learn one from '
+                'a file of the corpus first',
             ),
             (
                 self.processes is not None and self.processes < 1,
@@ -80,14 +79,12 @@ class PrepareConfig:
             ),
             (
                 self.characters is not None and (not train or self.characters < 1),
-                f'characters of the tokenizer is {self.characters}: must be at least 1, and for '
-                'a vocabulary that is '
-                'given leave it out (None)',
+                f'characters of the tokenizer is {self.characters}: must be at least 1, and for a '
+                'vocabulary that is given leave it out (None)',
             ),
             (
                 sized and not train,
-                'a vocabulary that is given has its size: leave merges and '
-                'vocab_size out '
+                'a vocabulary that is given has its size: leave merges and vocab_size out '
                 '(vocab_size=None where a config sets it)',
             ),
             (
@@ -101,9 +98,8 @@ class PrepareConfig:
             ),
             (
                 self.tokenizer == 'published' and not (self.encoder and self.bpe),
-                'the published vocabulary needs the released files: '
-                'encoder=encoder_bpe_40000.json and '
-                'bpe=vocab_40000.bpe',
+                'the published vocabulary needs the released files: encoder=encoder_bpe_40000.json '
+                'and bpe=vocab_40000.bpe',
             ),
         ):
             if wrong:
@@ -258,9 +254,8 @@ def _way_out(directory):
     run = directory.parent
     if (run / 'config.json').exists() and any((run / 'checkpoints').glob('*')):
         return (
-            f'the run in {run} continues with the text that it began with where '
-            'config.data.corpus is left out; '
-            'other text needs a new --workdir'
+            f'the run in {run} continues with the text that it began with where config.data.corpus '
+            'is left out; other text needs a new --workdir'
         )
     return 'choose another directory, or delete it'
 
@@ -305,9 +300,8 @@ def saved_tokenizer(
     tokenizer = make()
     if tokenizer.fingerprint != (expected or tokenizer.fingerprint):
         raise UserError(
-            f'{out}: the text gives another vocabulary now than it was prepared with: '
-            'choose another '
-            'directory, or delete it'
+            f'{out}: the text gives another vocabulary now than it was prepared with: choose '
+            'another directory, or delete it'
         )
     storage.mkdir(out)
     storage.write_json(out / INPUTS, inputs)
@@ -365,8 +359,7 @@ def is_sound(
         if storage.remote(directory) or merged or not verify:
             print(
                 f'{directory}: prepared before; of the text files only names and sizes were '
-                'compared, not the '
-                'contents',
+                'compared, not the contents',
                 flush=True,
             )
             return True

@@ -231,9 +231,8 @@ def decoded(data: bytes, where: Any) -> str:
     except UnicodeDecodeError as error:
         encoding = 'UTF-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
         raise UserError(
-            f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x}); if '
-            f'it is {encoding}, '
-            f'iconv -f {encoding} -t UTF-8 converts it'
+            f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x}); if it is '
+            f'{encoding}, iconv -f {encoding} -t UTF-8 converts it'
         ) from None
 
 
@@ -245,9 +244,8 @@ def check_nul(data: bytes, path: Any, line: int) -> None:
     if place >= 0 and not data.startswith((b'\xff\xfe', b'\xfe\xff')):
         line += data.count(b'\n', 0, place)
         raise UserError(
-            f'{path}: line {line} has a NUL character, as no text has: the file is '
-            'damaged, or binary, or '
-            'UTF-16 (iconv -f UTF-16LE -t UTF-8 converts it)'
+            f'{path}: line {line} has a NUL character, as no text has: the file is damaged, or '
+            'binary, or UTF-16 (iconv -f UTF-16LE -t UTF-8 converts it)'
         )
 
 

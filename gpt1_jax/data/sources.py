@@ -71,9 +71,8 @@ def splits(
     valid_sources, valid_is = _resolved(valid, field)
     for both in set(sources) & set(valid_sources):
         raise UserError(
-            f'{getattr(both, "name", both)} is both in corpus and in valid: '
-            'validation text must not be '
-            'trained on'
+            f'{getattr(both, "name", both)} is both in corpus and in valid: validation text must '
+            'not be trained on'
         )
     named = functools.partial(read, valid_sources)
     found = {
@@ -135,17 +134,14 @@ def _end_of_training(documents, fraction):
         del document
     if copy:  # its end may also be in the other one
         raise UserError(
-            f'valid={fraction}: some of the {number} documents have the same text '
-            f'({copy}), so what is '
-            'held out may also be trained on: remove the copies, or name validation '
-            'text'
+            f'valid={fraction}: some of the {number} documents have the same text ({copy}), so '
+            'what is held out may also be trained on: remove the copies, or name validation text'
         )
     end = total - max(1, round(fraction * total))
     if end < 1:
         raise UserError(
-            f'valid={fraction} holds out all of {total} characters: give more text, '
-            'or name validation '
-            'text'
+            f'valid={fraction} holds out all of {total} characters: give more text, or name '
+            'validation text'
         )
     say(
         f'notice: valid={fraction} holds out {"all" if found == {True} else "none"} of the '
@@ -192,9 +188,8 @@ def sample(documents: Iterable[Document], characters: int, total: int) -> Iterat
         del document  # frees its text before the next document is read
     if left == characters:
         raise UserError(
-            f'tokenizer.characters is {characters}: it chooses none of the documents, '
-            f'which have {total} '
-            'characters: give more'
+            f'tokenizer.characters is {characters}: it chooses none of the documents, which have '
+            f'{total} characters: give more'
         )
 
 
@@ -289,8 +284,7 @@ def survey(
         if digest in held_out:
             if len(document.text) >= LONG:
                 raise UserError(
-                    f'{document.name} has the same text as {held_out[digest]}, which '
-                    'is held out: '
+                    f'{document.name} has the same text as {held_out[digest]}, which is held out: '
                     'validation text must not be trained on'
                 )
             shared.add(digest)
@@ -311,18 +305,15 @@ def survey(
         )
     if shared:
         say(
-            f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all '
-            'short, are also training '
-            'documents'
+            f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, '
+            'are also training documents'
         )
     if train.documents >= MANY and train.characters < SENTENCE * train.documents:
         say(
             f'notice: the {train.documents:,} training documents have '
-            f'{train.characters / train.documents:.0f} '
-            'characters on average. If a row is only a sentence, a newline token follows each, '
-            'and held-out sentences '
-            'come from texts that are trained on: join rows with join_by=COLUMN or '
-            'join_characters=N'
+            f'{train.characters / train.documents:.0f} characters on average. If a row is only a '
+            'sentence, a newline token follows each, and held-out sentences come from texts that '
+            'are trained on: join rows with join_by=COLUMN or join_characters=N'
         )
     return {
         'train': train,
@@ -353,10 +344,8 @@ def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> It
         del document  # frees its text before the next document is read
     if (count, characters) != (survey.documents, survey.characters):
         raise UserError(
-            f'{split}: the text changed while it was read, from {survey.characters:,} '
-            'characters in '
-            f'{survey.documents:,} documents to {characters:,} in {count:,}: once it '
-            'is '
+            f'{split}: the text changed while it was read, from {survey.characters:,} characters '
+            f'in {survey.documents:,} documents to {characters:,} in {count:,}: once it is '
             'complete, start again in another directory, or delete this one'
         )
 

@@ -8,12 +8,15 @@ import re
 import types
 import unicodedata
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
+from fake_hub import in_place_of_the_hub
 from gpt1_jax import configs  # noqa: F401
 from gpt1_jax.cli import own_data
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import custom, own_file, tables
+from gpt1_jax.data.tasks import custom, own_file, tables, unlabelled
 from gpt1_jax.runs import fine_tuning
 from refusal import refusal
 from tiny import load_config
@@ -197,6 +200,60 @@ def test_a_field_beside_the_flags_is_kept_or_refused(tmp_path, monkeypatch):
         )
 
 
+def sentiment(path, n=40):
+    """Writes a Parquet file of texts and of numbers whose names are in the schema, as the Hub's."""
+    rows = {
+        'text': pyarrow.array([f'text {i}' for i in range(n)]),
+        'stars': pyarrow.array([i % 3 - 1 for i in range(n)]),  # -1: without a label
+        'vector': pyarrow.array([[1.0, 2.0]] * n),
+    }
+    features = {'stars': {'names': ['bad', 'good'], '_type': 'ClassLabel'}}
+    schema = {'huggingface': json.dumps({'info': {'features': features}})}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.parquet.write_table(pyarrow.table(rows).replace_schema_metadata(schema), path)
+    return path
+
+
+def test_labelled_parquet_is_read_by_the_names_of_its_labels(tmp_path, monkeypatch):
+    path = sentiment(tmp_path / 'x.parquet')
+    config = config_of(monkeypatch, data=str(path), text=['text'], label='stars')
+    assert (config.custom.format, config.custom.labels) == ('parquet', ('bad', 'good'))
+    task = tasks.of(config.to_dict())
+    message = refusal(task.read, config.data.dir, 'train')
+    assert message == f'{path}: row 0: stars is empty'
+    bad = []
+    found = [
+        example for split in ('train', 'dev') for example in task.read(tmp_path, split, bad.append)
+    ]
+    assert len(found) == 26 and {*bad} == {
+        f'{path}: row {i}: stars is empty' for i in range(0, 40, 3)
+    }
+    assert all(int(example.id) % 3 == 1 + example.label for example in found)
+    (first, *_) = unlabelled.read(task, path)
+    assert first.record == {'text': 'text 0', 'stars': ''}
+    assert "no column 'tex', did you mean 'text'?" in refusal(
+        config_of, monkeypatch, data=str(path), text=['tex'], label='stars'
+    )
+
+
+@pytest.mark.parametrize('folder', ['', 'data'])
+def test_a_set_on_the_hub_is_read_by_the_names_of_its_splits(tmp_path, monkeypatch, folder):
+    place = tmp_path / 'set' / folder
+    sentiment(place / 'train-00000-of-00001.parquet')
+    sentiment(place / 'validation-00000-of-00001-0a1b.parquet', 12)
+    table(place / 'notes.csv')
+    with in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as hub:
+        hub.add('me/stars', tmp_path / 'set', 'dataset')
+        hub.add('me/none', {'README.md': b''}, 'dataset')
+        config = config_of(monkeypatch, data='hf:me/stars', text=['text'], label='stars')
+        assert config.custom.name == 'stars' and len(hub.asked) == 2
+        dev = tasks.of(config.to_dict()).read(config.data.dir, 'dev', [].append)
+        assert len(dev) == 8
+        assert 'hf:me/none: no' in refusal(
+            config_of, monkeypatch, data='hf:me/none', text=['text'], label='stars'
+        )
+
+
 LABELS = ['x', 'y'] * 3
 QUOTED = ['a "b", c', 'd', 'e, f', ' "g"', 'h\\i', '"']
 
@@ -333,7 +390,7 @@ def test_a_file_without_a_sound_row_says_what_is_wrong_with_its_first(
         (dict(data=None, label='topic'), '--label goes with --data=FILE'),
         (
             dict(data='a.xlsx', text=['one'], label='two'),
-            'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json',
+            'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json, .parquet',
         ),
         (
             dict(text=['one'], label='topic', score=['low', 'high']),

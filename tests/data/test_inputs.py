@@ -124,12 +124,16 @@ def test_a_label_out_of_range_and_no_examples_are_errors(examples, message):
     assert refusal(inputs.encode_all, examples, task_of('classify'), DIGITS, 16).startswith(message)
 
 
+def unpacked(rows):
+    return [row._replace(sequences=list(map(list, row.sequences))) for row in rows]
+
+
 def test_a_text_that_many_rows_share_is_tokenised_once():
     task = task_of('choice', segments=(2,), cut=0)
     tokenizer = Digits()
     examples = [Example(str(i), ('1' * 20, f'{i}'), ('5', '66'), 0) for i in range(4)]
     found = inputs.encode_all(examples, task, tokenizer, 16)
-    assert found == [inputs.encode(example, task, DIGITS, 16) for example in examples]
+    assert unpacked(found) == [inputs.encode(example, task, DIGITS, 16) for example in examples]
     assert tokenizer.asked.count('1' * 20) == 1
 
 
@@ -141,7 +145,9 @@ def test_many_texts_are_tokenized_by_several_processes_to_the_same_rows(monkeypa
     monkeypatch.setattr(encode.os, 'sched_getaffinity', lambda _: {0, 1}, raising=False)
     monkeypatch.setattr(inputs, 'UNIT_TEXTS', 3)
     monkeypatch.setattr(Tokenizer, 'encode', None)  # of this process
-    assert inputs.encode_all(examples, task_of('classify'), tokenizer, 64) == expected
+    found = inputs.encode_all(examples, task_of('classify'), tokenizer, 64)
+    assert unpacked(found) == expected
+    assert all(ids.itemsize == 4 for row in found for ids in row.sequences)  # of an int 36 bytes
 
 
 # Splits

@@ -46,7 +46,6 @@ row 7
   text 2  c
   text 3  d
   label   yes (index 1)
-  target  no=0 yes=1
   cut     no
   sequence: 7 tokens, pooled at position 6
     <start>:30 a:1 b:2 c:3 <delimiter>:31 d:4 <extract>:32
@@ -64,15 +63,15 @@ def test_each_choice_and_both_orders_are_shown_and_choices_counted():
         task('choice', ('A', 'B', 'C'), segments=(1,)),
         [Example('x', ('q',), ('a', 'bcd'), 1), Example('y', ('q',), ('a', 'b', 'c'), 0)],
     )
-    assert lines[9:13] == [
-        '  choice A: 5 tokens, pooled at position 4, 2 of padding',
+    assert lines[8:12] == [
+        '  choice A: 5 tokens, pooled at position 4',
         '    <start>:30 q:17 <delimiter>:31 a:1 <extract>:32',
         '  choice B, the right one: 7 tokens, pooled at position 6',
         '    <start>:30 q:17 <delimiter>:31 b:2 c:3 d:4 <extract>:32',
     ]
     assert 'choices a row  2  1   50.0%' in lines
     lines = shown(task('similarity'), [Example('0', ('a', 'b'), (), 0)])
-    assert [lines[9], lines[11]] == [
+    assert [lines[8], lines[10]] == [
         '    <start>:30 a:1 <delimiter>:31 b:2 <extract>:32',
         '    <start>:30 b:2 <delimiter>:31 a:1 <extract>:32',
     ]
@@ -85,7 +84,7 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
         n_ctx=128,
     )
     assert '  cut     yes' in lines and lines[-1] == 'cut           1 rows, 50.0%'
-    assert ' '.join(lines[9:11]).split() == [
+    assert ' '.join(lines[8:10]).split() == [
         '<start>:30',
         *['a:1'] * 8,
         '[108',
@@ -105,7 +104,6 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
             dict(labels=('1', '2', '3'), score=(1, 3)),
             [1, 1.25, 2.5, 2.4],
             [
-                '  target  1=1 2=0 3=0',
                 'score         smallest 1, mean 1.788, largest 2.5',
                 '              1  2   50.0%',
                 '              2  1   25.0%',
@@ -115,22 +113,20 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
         (
             dict(labels=('y',), score=(-1.5, 3.5), squared=True),
             [3.5],
-            [
-                '  target  1 (-1.5 to 3.5 as 0 to 1)',
-                '              -1.5 to -1  0    0.0%',
-                '              3 to 3.5    1  100.0%',
-            ],
+            ['              -1.5 to -1  0    0.0%', '              3 to 3.5    1  100.0%'],
         ),
-        (dict(), [None, None], ['  label   none', '  target  none', 'without label  2']),
     ],
 )
-def test_scores_are_counted_by_whole_numbers_or_in_ten_parts_and_missing_labels_are_said(
-    details, values, expected
-):
+def test_scores_are_counted_by_whole_numbers_or_in_ten_parts(details, values, expected):
     lines = shown(
         task(**details), [Example(str(i), ('a',), (), value) for i, value in enumerate(values)]
     )
     assert set(expected) <= set(lines)
+
+
+def test_rows_without_labels_are_shown():
+    lines = shown(task(), [Example('0', ('a',))])
+    assert '  label   none' in lines and not any(line.startswith('labels') for line in lines)
 
 
 def test_a_long_text_is_shown_up_to_the_edge_also_where_it_has_no_spaces():

@@ -73,7 +73,7 @@ def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transf
     given = transformers.AutoTokenizer.from_pretrained(classifier)(
         texts, padding=True, return_tensors='pt'
     )
-    assert given.input_ids[0][given.attention_mask[0] == 1].tolist() == encoded[0].sequences[0]
+    assert given.input_ids[0][given.attention_mask[0] == 1].tolist() == [*encoded[0].sequences[0]]
     with torch.no_grad():  # of several lengths, so with padding
         found = theirs.eval()(**given).logits.numpy()
     assert np.abs(np.asarray(fitted.params['classifier']['bias'])).min() > 0.01 and ours.std() > 0.1

@@ -100,8 +100,7 @@ def _divided(spec, task, directory, split, on_bad=fail):
     dev = [example for example, hashed in zip(found, hashes) if hashed in chosen]
     if not train:
         raise UserError(
-            f'{task.files(directory, split)[0]}: {len(found)} rows leave none for '
-            'train beside '
+            f'{task.files(directory, split)[0]}: {len(found)} rows leave none for train beside '
             f'config.custom.dev_fraction = {spec.dev_fraction}'
         )
     return dev if split == 'dev' else train

@@ -12,7 +12,7 @@ from gpt1_jax.errors import UserError, did_you_mean, shown
 
 FILES = ('train', 'dev', 'test', 'unlabelled')
 FORMATS = {'csv': ',', 'tsv': '\t', '\\t': '\t'}  # a shell's '\t' is two characters
-JSON = ('jsonl', 'json')
+JSON = ('jsonl', 'json', 'parquet')
 ANSWERS = ('index0', 'index1', 'letter', 'text')
 METRICS = {
     'labels': tuple(metrics.LABEL_METRICS),
@@ -234,8 +234,7 @@ def _about_target(spec):
             pair and not spec.squared and spec.score[1] - spec.score[0] >= MOST_LABELS,
             (
                 f'score is {spec.score}, a label for each whole number: at most {MOST_LABELS:,}, '
-                'or '
-                'squared must be True'
+                'or squared must be True'
             ),
         )
     n = len(spec.choices)

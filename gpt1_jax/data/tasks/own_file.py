@@ -9,7 +9,7 @@ from gpt1_jax.data.tasks.custom_spec import MOST_LABELS
 from gpt1_jax.data.tasks.reading import of_cell
 from gpt1_jax.errors import UserError, did_you_mean
 
-SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json')
+SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json', '.parquet')
 SEPARATORS = {',': 'csv', '\t': 'tsv', ';': ';', '|': '|'}  # config.custom.format
 MANY_LABELS = 30  # of more, which are mostly different, a score or free text is likelier
 
@@ -66,9 +66,8 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
         )
     if len(found) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
         raise UserError(
-            f'{path}: column {custom["label"]!r} has {len(found):,} different labels '
-            f'in {len(values):,} '
-            'rows; of a score give --score=LOW,HIGH (config.custom.score)'
+            f'{path}: column {custom["label"]!r} has {len(found):,} different labels in '
+            f'{len(values):,} rows; of a score give --score=LOW,HIGH (config.custom.score)'
         )
     return tuple(
         sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))

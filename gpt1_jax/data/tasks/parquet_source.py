@@ -14,6 +14,7 @@ import itertools
 import json
 import pathlib
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpt1_jax import storage
@@ -32,7 +33,8 @@ CONFIGS = {
     'definite_pronoun_resolution': 'plain_text',
 }
 SPLITS = {'dev': 'validation'}
-SHARD = r'.*-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
+OF_SHARDS = r'-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?'
+SHARD = rf'.*{OF_SHARDS}\.parquet'
 
 
 def is_named(directory: str | pathlib.Path) -> bool:
@@ -73,9 +75,8 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
             raise UserError(f'{found[0]}: shard {min(missing)} of {total} is missing')
         if len(shards) > total:
             raise UserError(
-                f'{found[0].parent}: {len(shards)} files of a split in {total} '
-                'shard(s): delete those of '
-                'another version'
+                f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): delete '
+                'those of another version'
             )
     return [str(path) for path in found]
 
@@ -102,30 +103,58 @@ def records(
                 raise UserError(
                     f'{path}: no column {missing[0]!r} (columns: {", ".join(schema.names)})'
                 )
-            for name in features:
-                if schema.names.count(name) > 1:
-                    raise UserError(
-                        f'{path}: {schema.names.count(name)} columns are called {name!r}'
-                    )
+            _check_unique(path, schema.names, features)
             for name, expected in (classes or {}).items():
                 _check_names(path, schema, name, expected)
-            most = max(LONGEST, parquet_pages.MOST_TIMES * storage.size(path))
-            held = 0
-            for number, batch in records_lib.row_batches(path, file, features):
-                held += batch.nbytes
-                if held > most:
-                    raise UserError(
-                        f'{path}: row {number}: the rows up to here are {held >> 20} '
-                        'MiB, out of '
-                        'proportion to the file'
-                    )
-                for values in zip(*(batch.column(name).to_pylist() for name in features)):
-                    where = f'{path}: row {number}'
-                    if any(isinstance(value, str) and len(value) > LONGEST for value in values):
-                        raise too_long(where)
-                    found.append((where, dict(zip(features, values))))
-                    number += 1
+            found += _rows(path, file, features)
     return found
+
+
+def table(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dict]]:
+    """(where, {column: value}) of every row of any one file. Numbers that the schema has names for
+    are those names. Lists are left out, unless needed. UserError as in `records`."""
+    import pyarrow
+
+    with records_lib.parquet_file(path) as file:
+        schema = file.schema_arrow
+        columns = [
+            field.name
+            for field in schema
+            if field.name in needed or not pyarrow.types.is_nested(field.type)
+        ]
+        _check_unique(path, schema.names, columns)
+        classes = {name: _class_names(schema, name) for name in columns}
+        for where, record in _rows(path, file, columns):
+            for name, value in record.items():
+                if classes[name] and isinstance(value, int):
+                    # The Hub's number for no label is -1
+                    record[name] = classes[name][value] if value >= 0 else ''
+            yield where, record
+
+
+def _check_unique(path, names, features):
+    for name in features:
+        if names.count(name) > 1:
+            raise UserError(f'{path}: {names.count(name)} columns are called {name!r}')
+
+
+def _rows(path, file, features):
+    """(where, {feature: value}) of every row of a file that is open."""
+    most = max(LONGEST, parquet_pages.MOST_TIMES * storage.size(path))
+    held = 0
+    for number, batch in records_lib.row_batches(path, file, features):
+        held += batch.nbytes
+        if held > most:
+            raise UserError(
+                f'{path}: row {number}: the rows up to here are {held >> 20} MiB, out of '
+                'proportion to the file'
+            )
+        for values in zip(*(batch.column(name).to_pylist() for name in features)):
+            where = f'{path}: row {number}'
+            if any(isinstance(value, str) and len(value) > LONGEST for value in values):
+                raise too_long(where)
+            yield where, dict(zip(features, values))
+            number += 1
 
 
 def _place(source):
@@ -157,17 +186,23 @@ def _check_names(path, schema, name, expected):
     """UserError unless a column holds texts, or its numbers mean the expected names."""
     if records_lib.is_text(schema.field(name).type):
         return
-    try:
-        names = list(
-            json.loads((schema.metadata or {})[b'huggingface'])['info']['features'][name]['names']
-        )
-    except (KeyError, TypeError, ValueError):
+    names = _class_names(schema, name)
+    if not names:
         raise UserError(
             f"{path}: what the numbers in {name} mean is unknown: the schema's "
             "metadata 'huggingface' "
             f'names no labels (expected: {", ".join(expected)})'
-        ) from None
+        )
     if names != list(expected):
         raise UserError(
             f'{path}: the labels are {", ".join(map(str, names))}, expected {", ".join(expected)}'
         )
+
+
+def _class_names(schema, name):
+    """The names that a column's numbers stand for, or []."""
+    try:
+        features = json.loads((schema.metadata or {})[b'huggingface'])['info']['features']
+        return list(features[name]['names'])
+    except (KeyError, TypeError, ValueError):
+        return []

@@ -2,9 +2,7 @@
 of JSON records."""
 
 import csv
-import functools
 import itertools
-import os
 import pathlib
 import re
 import unicodedata
@@ -12,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpt1_jax.data.document import LONGEST, too_long
-from gpt1_jax.data.tasks import reading
+from gpt1_jax.data.tasks import parquet_source, reading
 from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError
 
@@ -25,7 +23,8 @@ DIALECTS: tuple[dict[str, Any], ...] = (
 
 
 def is_json(path: str | pathlib.Path) -> bool:
-    return str(path).lower().endswith(('.jsonl', '.json'))
+    """Whether a file holds records: JSON, or Parquet, which is read as such."""
+    return str(path).lower().endswith(('.jsonl', '.json', '.parquet'))
 
 
 def read(
@@ -50,7 +49,7 @@ def read(
     JSON.
     """
     if is_json(path):
-        for position, (where, record) in enumerate(records(path)):
+        for position, (where, record) in enumerate(records(path, needed)):
             fields: dict | RowFault = reading.json_object(record)
             if isinstance(fields, dict) and not fields.keys() >= {*needed}:
                 fields = dict(zip(_as_asked(fields, needed), fields.values()))
@@ -153,13 +152,9 @@ def layout(
 def _cells(path, quoted, delimiter):
     """(number of its last line, cells) of each row of a table."""
     if quoted:
-        status = os.stat(path)
-        options = _dialect(path, delimiter, status.st_mtime_ns, status.st_size)
-        yield from _quoted(path, delimiter, **options)
-        return
+        return _quoted(path, delimiter, **_dialect(path, delimiter))
     left_out, _, lines = _lines(path)
-    for number, line in enumerate(lines, 1 + left_out):
-        yield number, line.split(delimiter)
+    return ((number, line.split(delimiter)) for number, line in enumerate(lines, 1 + left_out))
 
 
 def _lines(path):
@@ -172,10 +167,9 @@ def _lines(path):
     return 0, first, itertools.chain([first], lines)
 
 
-@functools.lru_cache(100)
-def _dialect(path, delimiter, changed, size):
+def _dialect(path, delimiter):
     """The options of the csv module for a file: those of DIALECTS that all of its rows fit, where
-    some do not fit plain CSV. changed, size: of the file, which may be written again."""
+    some do not fit plain CSV."""
     for options in ({}, *DIALECTS):
         if _fits(path, delimiter, options):
             return options
@@ -235,17 +229,21 @@ def _quoted(path, delimiter, **options):
         ) from None
 
 
-def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
+def records(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterable[tuple[str, Any]]:
     """(where, record or RowFault) of every record of a JSON file: a line each, or the items of one
-    array.
+    array; or of every row of a Parquet file. needed: its columns that may be lists.
 
     The first line of JSON lines may also be a list. It is the whole array if no line follows and
     its items are records themselves. An object of columns, as pandas writes it, is one of records.
     """
+    if str(path).lower().endswith('.parquet'):
+        return parquet_source.table(path, needed)
     lines = [
         (number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()
     ]
     first = reading.json_value(lines[0][1]) if lines else None
+    if len(lines) == 1:
+        first = _by_columns(first)
     opening = ('[', '{') if str(path).endswith('.json') else '['
     if isinstance(first, RowFault) and lines[0][1].lstrip().startswith(opening):
         items = _by_columns(reading.json_value('\n'.join(line for _, line in lines)))
@@ -256,8 +254,6 @@ def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
                 f'{path}: one JSON object, expected an array of records or a record a line '
                 "(of pandas: to_json(orient='records'))"
             )
-    elif len(lines) == 1 and isinstance(_by_columns(first), list) and isinstance(first, dict):
-        items = _by_columns(first)
     elif (
         len(lines) == 1
         and isinstance(first, list)
@@ -274,14 +270,14 @@ def _by_columns(value):
     value as it is, such as {"texts": [text]}, which is a record to predict."""
     if not isinstance(value, dict) or len(value) < 2 or 'texts' in value:
         return value
-    columns = list(value.values())
-    if all(isinstance(column, dict) for column in columns):
-        if any(column.keys() != columns[0].keys() for column in columns):
-            return value
-        columns = [column.values() for column in columns]
-    elif not all(isinstance(column, list) for column in columns):
+    columns = [
+        list(column.values()) if isinstance(column, dict) else column for column in value.values()
+    ]
+    if not all(isinstance(column, list) for column in columns):
         return value
+    rows = list(zip(*columns))
     # Lists of different lengths, or of objects, are no columns
-    if len(set(map(len, columns))) > 1 or isinstance(next(iter(columns[0]), None), dict):
+    equal = all(len(column) == len(rows) for column in columns)
+    if not rows or not equal or isinstance(rows[0][0], dict):
         return value
-    return [dict(zip(value, row)) for row in zip(*columns)]
+    return [dict(zip(value, row)) for row in rows]
