@@ -126,15 +126,18 @@ def test_the_interval_of_pearson_is_fisher_s():
 
 
 def test_pairing_narrows_the_interval_of_the_difference():
-    a, b = metrics.draws('accuracy', GOLD, [np.eye(2)[PREDICTED]] * 2)
-    assert not np.any(a - b)
+    assert metrics.paired_bootstrap(
+        'accuracy', GOLD, np.eye(2)[PREDICTED], np.eye(2)[PREDICTED]
+    ) == (0, 0, 0)
     rng = np.random.default_rng(3)
     gold = rng.integers(0, 2, 1000)
     worse = np.where(rng.random(1000) < 0.7, gold, 1 - gold)
     better = worse.copy()
     better[np.flatnonzero(worse != gold)[:50]] = gold[np.flatnonzero(worse != gold)[:50]]
-    a, b = metrics.draws('accuracy', gold, [np.eye(2)[better], np.eye(2)[worse]])
-    low, high = bootstrap.interval(a - b)
+    difference, low, high = metrics.paired_bootstrap(
+        'accuracy', gold, np.eye(2)[better], np.eye(2)[worse]
+    )
+    assert difference == pytest.approx(0.05)
     # Of a share of 0.05, not of a difference of two shares near 0.7
     half = 1.96 * math.sqrt(0.05 * 0.95 / 1000)
     assert (low, high) == pytest.approx((0.05 - half, 0.05 + half), abs=0.003)

@@ -208,6 +208,18 @@ def bootstrap_interval(
     return interval(draws(metric, gold, [scores], positive=positive)[0])
 
 
+def paired_bootstrap(
+    metric: str, gold: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike
+) -> tuple[float, float, float]:
+    """(difference, low, high) of metric(a) - metric(b): a resample draws the same items for
+    both."""
+    a, b = draws(metric, gold, [scores_a, scores_b])
+    difference = (
+        compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric]
+    )
+    return (difference, *interval(a - b))
+
+
 def ranks(values: ArrayLike) -> np.ndarray:
     """Ranks from 1 of n values; ties share their mean rank: float[n]."""
     _, inverse, sizes = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
