@@ -97,8 +97,8 @@ class HuggingFace(nn.Module):
 
 
 class Classifier(nn.Module):
-    """transformers' OpenAIGPTForSequenceClassification, a linear layer of the last token before
-    the padding (0)."""
+    """The OpenAIGPTForSequenceClassification of transformers: a linear layer reads the last token
+    before the padding (0)."""
 
     def __init__(self, c, n_labels) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ class Instruction:
 
     @property
     def label(self) -> str:
-        """op_name, the path in the Python code, or ''."""
+        """The op_name, which is the path in the Python code, or ''."""
         return self.attribute(r'op_name="([^"]*)"') or ''
 
     @property

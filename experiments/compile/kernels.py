@@ -109,8 +109,8 @@ def _flops(module, one):
 def _terms(module, one):
     """Return the terms of each sum of a convolution: the input features times the window's taps.
 
-    Some taps do not count: a batch dimension has only one valid tap, and so has an outer dimension
-    of the right side, which is padded in full.
+    A window dimension does not count if it is a batch dimension (of which only one tap is valid) or
+    an outer dimension of the right side (which is padded in full).
     """
     labels = re.search(r'dim_labels=([\w?]+)_([\w?]+)->([\w?]+)', one.attributes)
     terms = _dims(module.operands(one)[1])[labels[2].index('i')]

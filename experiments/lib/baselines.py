@@ -45,8 +45,8 @@ WORD = re.compile(r'\w+')
 def constant(
     task: Task, train: Sequence[Example], examples: Sequence[Example]
 ) -> np.ndarray | None:
-    """Scores the label that has the highest metric on the training rows if it is always predicted.
-    None for numbers."""
+    """Predicts the same label for every example, the best by the metric on the training rows. None
+    for numbers."""
     if task.score is not None:
         return None
     n = len(train[0].choices) or len(task.labels)
