@@ -166,8 +166,8 @@ def rows_of(config: ConfigDict, task: str, wanted: Sequence[int]) -> tuple[int, 
 def with_trial(
     config: ConfigDict, task: str, condition: str, trial: Trial, rows: int, seeds: Sequence[int]
 ) -> list[Run]:
-    """Return fine-tuning runs on `rows` rows, for the paper's three epochs, or for enough epochs to
-    make the trial's updates."""
+    """Return fine-tuning runs of a trial on `rows` rows. They last the paper's three epochs, or
+    more if the trial's updates need more."""
     rate, updates = trial
     if rows < config.finetune.batch.size:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Estimates how fast the real pretraining step could be on a TPU slice or GPU that is not here.
+"""Estimates the time of the real pretraining step on a TPU slice or GPU that you do not have.
 
 python -m experiments.benchmarks.roofline --topology=v5e:1x1 --rows=16 \\
     --config=configs/pretrain.py \\

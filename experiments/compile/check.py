@@ -1,11 +1,11 @@
-"""Compiles the real pretraining step for a slice that you do not have, to see whether it fits.
+"""Checks whether the real pretraining step fits a slice that you do not have, by compiling it.
 
 python -m experiments.compile.check --topology=v5e:16x16 --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 --config.batch.size=4096 --config.mesh.fsdp=16
 
-It also reports what the step exchanges between chips. It needs `pip install 'jax[tpu]'` for TPUs
-(v4, v5e, v5p, v6e) or `jax[cuda13]` for GPUs (h200:1 to h200:8), and no hardware. If the step does
-not fit, one line says what to change, and the exit status is 1.
+The program also reports the data exchanged between chips. It needs `pip install 'jax[tpu]'` for
+TPUs (v4, v5e, v5p, v6e) or `jax[cuda13]` for GPUs (h200:1 to h200:8), and no hardware. If the step
+does not fit, one line says what to change, and the exit status is 1.
 """
 
 import os

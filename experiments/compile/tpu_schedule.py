@@ -98,8 +98,8 @@ def executed(text: str) -> int:
 
 
 def _guarded(lines):
-    """Return (first, end, steps) of the bundles that run in only one of `steps` steps of the grid's
-    last index."""
+    """Yield (first, end, steps) of the bundles that run in only one step of the grid's last index.
+    The index has `steps` steps."""
     text = '\n'.join(lines)
     axes = dict(_INDEX.findall(text))  # {register: axis}
     lengths = dict(_LAST.findall(text))

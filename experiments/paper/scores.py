@@ -161,8 +161,8 @@ def pretrained(config: ConfigDict) -> str:
 
 
 def state(runs: Sequence[Run]) -> list[str]:
-    """Returns a line for the runs that were left out, and a line for each task without data and
-    each failed run."""
+    """Returns lines on runs without results: a line for all runs that were left out, and a line for
+    each task without data and each failed run."""
     no_data = {
         f'{NA}, no data: {each.task} ({each.error})' for each in runs if each.status == 'no data'
     }
@@ -176,8 +176,8 @@ def state(runs: Sequence[Run]) -> list[str]:
 
 
 def difference(runs: Sequence[Run], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
-    """Returns condition a - condition b of a column, the mean of the scores that both have, or
-    None without any."""
+    """Returns condition a - condition b of a column of Table 5, or None. A column is the mean of
+    the scores that both have."""
     found = []
     for score in scores:
         of_a, *where_a = shown(runs, score, a)
