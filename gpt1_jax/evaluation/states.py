@@ -23,11 +23,11 @@ TOKENS = 4096  # in a batch
 def mean_states(
     model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]]
 ) -> np.ndarray:
-    """The mean hidden state at the last m tokens of each (ids, m), after the last block: float32[n,
-    D].
+    """The mean of the last block's hidden states at the last m tokens of each (ids, m).
 
-    No sequence is longer than the context. The mean is zeros if m is 0. With m = 1 it is h_l^m,
-    which a fine-tuned classifier reads at the extract token. model, params: a backbone.
+    The result is float32[n, D], with zeros if m is 0. With m = 1 it is h_l^m, which a fine-tuned
+    classifier reads at the extract token. No sequence may be longer than the context. model,
+    params: a backbone.
     """
     by_length = collections.defaultdict(list)
     for i, (ids, _) in enumerate(sequences):
