@@ -228,8 +228,10 @@ def _weights(outputs):
 
 
 def _six_digits(x):
-    """Rounds x, as the seventh digit of a float32 depends on the batch that a row was computed
-    in."""
+    """Rounds x to six digits.
+
+    The seventh digit of a float32 depends on the batch that a row was computed in.
+    """
     return float(f'{x:.6g}')
 
 

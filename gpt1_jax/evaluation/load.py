@@ -1,4 +1,4 @@
-"""Loads the model and the parameters of a run at a saved step onto the devices of a mesh."""
+"""Loads a run's model and its parameters at a saved step onto the devices of a mesh."""
 
 from typing import Any, NamedTuple
 
@@ -52,8 +52,10 @@ class FineTuned(NamedTuple):
 
 
 def open_pretrained(path: storage.Path) -> workdir.Run:
-    """Opens the pretrained run in a directory. UserError if it holds no run, or a fine-tuned
-    run."""
+    """Opens the pretrained run in a directory.
+
+    UserError if it holds no run, or a fine-tuned run.
+    """
     run = workdir.load(path)
     if run.config['kind'] != 'pretrain':
         raise UserError(

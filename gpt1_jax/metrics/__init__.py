@@ -95,7 +95,10 @@ def f1_of(cells: np.ndarray) -> np.ndarray:
 
 
 def macro_f1_of(sums: np.ndarray) -> np.ndarray:
-    """The mean F1 of the labels that occur, in gold or in predictions, of sums float[..., 2 L]."""
+    """The mean F1 of the labels that occur in gold or in predictions.
+
+    sums: float[..., 2 L].
+    """
     right = 2 * sums[..., ::2]
     whole = right + sums[..., 1::2]
     n = (whole > 0).sum(-1)
@@ -244,7 +247,7 @@ def ranks(values: ArrayLike) -> np.ndarray:
 
 
 def _standardized(values):
-    """Values shifted to mean 0 and scaled to the largest magnitude 1, or zeros for a constant."""
+    """Shifts values to mean 0 and scales them to the largest magnitude 1. Zeros for a constant."""
     values = np.asarray(values, np.float64)
     if not len(values):
         return values
@@ -256,8 +259,10 @@ def _standardized(values):
 
 
 def perplexity(loss: float) -> float:
-    """e^loss of a language model's mean loss in nats per token or word. It is finite for any
-    loss."""
+    """e^loss, the perplexity per token or word of a language model with this mean loss in nats.
+
+    It is finite for any loss.
+    """
     return math.exp(min(loss, 700))
 
 
@@ -300,8 +305,7 @@ FIELDS = {
 
 
 def wrong_with(row: Any) -> str | None:
-    """Returns the reason why a JSON value is not a line of predictions.jsonl, or None if it is
-    one."""
+    """Returns the reason why a JSON value is not a line of predictions.jsonl, or None."""
     if not isinstance(row, dict):
         return f'{type(row).__name__}, expected an object'
     for name, rule in FIELDS.items():

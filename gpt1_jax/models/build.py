@@ -92,7 +92,7 @@ def own_fields(fields: dict) -> dict:
         if name != 'kind' and name not in anywhere:
             raise UserError(f'unknown field model.{name}{did_you_mean(name, sorted(anywhere))}')
     own = {name: value for name, value in fields.items() if name in known}
-    if user_code.names_code(kind):  # its fields need not be in the config
+    if user_code.names_code(kind):  # a user's fields need not be in it
         own = {
             name: value
             for name, value in known.items()
@@ -168,7 +168,7 @@ def _of_user(kind, module, config):
 
 
 def _interface(model):
-    """Runs GPT's interface as training, evaluation and decoding use it."""
+    """Calls GPT's interface as training, evaluation and decoding do, and returns the results."""
     tokens = jnp.zeros((2, min(3, model.config.n_ctx)), jnp.int32)
     variables = model.init(jax.random.key(0), tokens[:1, :1])
     zero = jnp.uint32(0)

@@ -2,8 +2,8 @@
 
 A mask is a pure function of the step: each element is a hash of (seed, step, layer, site), its row
 (and head) and its place in that row. So a mask is the same on any mesh, under scan or unrolled,
-with or without rematerialisation or microbatches, and after any interruption. A kernel can make the
-mask of its tile only. An element costs a dozen integer operations and no memory, because XLA fuses
+with or without rematerialisation or microbatches, after any interruption, and in a kernel that
+makes only its tile. An element costs a dozen integer operations and no memory, because XLA fuses
 them.
 """
 
@@ -123,7 +123,7 @@ def fold(words: Sequence[Any], state: tuple[Any, Any] = START) -> tuple[jax.Arra
 
 
 def keep_at(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float) -> jax.Array:
-    """The mask's elements in rows i and columns j, of the mask whose `fold` is (a, b).
+    """The mask's elements in rows i and columns j, given (a, b), the mask's `fold`.
 
     i, j: uint32 below 65,536 that broadcast.
     """
@@ -140,10 +140,11 @@ def keep_at(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float)
 
 
 def mix(x: jax.Array) -> jax.Array:
-    """A bijection of uint32 ("lowbias32"): an input bit flips each output bit half of the time.
+    """A bijection of uint32 ("lowbias32") in which a changed bit changes all others at random.
 
-    The half is approximate. The checkpoints' digests also use `mix` (runs/provenance.py): a change
-    here changes every mask and makes every checkpoint unreadable.
+    Each input bit flips each output bit about half of the time. The checkpoints' digests also use
+    `mix` (runs/provenance.py): a change here changes every mask and makes every checkpoint
+    unreadable.
     """
     # Multiplying by an odd constant is a bijection modulo 2^32, in which a bit changes only itself
     # and higher bits. The shifts carry changes of the high bits down to the low bits. Chris Wellons

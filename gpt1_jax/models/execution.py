@@ -5,10 +5,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """The fields of config.model for speed and memory. They change a model's values only by
-    rounding.
+    """The fields of config.model for speed and memory.
 
-    The exception is `ops`, which replaces operations of the paper by others.
+    They change a model's values only by rounding. The exception is `ops`, which replaces operations
+    of the paper by others.
     """
 
     dtype: str = 'float32'  # of matrix products and activations; parameters are always float32

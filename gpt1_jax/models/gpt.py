@@ -178,8 +178,10 @@ class AddAndNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """Eq. 2, transformer_block: [B, L, D] -> [B, L, D]. As released, LayerNorm follows each
-    residual sum."""
+    """Eq. 2, transformer_block: [B, L, D] -> [B, L, D].
+
+    As released, LayerNorm follows each residual sum.
+    """
 
     config: GPTConfig
 

@@ -44,8 +44,8 @@ class TaskModel(nn.Module):
         )
         if self.head != 'choice':
             pooled = jnp.sum(pooled, axis=1, keepdims=True)
-        # As in the released code (train.py 184-188), the choices of an example share one mask, [B,
-        # 1, D].
+        # The choices of an example share one mask, as released (train.py 184-188). So its shape is
+        # [B, 1, D].
         drop = dropout.Dropout(key).at(dropout.CLASSIFIER, self.classifier_dropout)
         # Eq. 3 has no bias, but the released classifier has one.
         width = 1 if self.head == 'choice' else self.n_labels

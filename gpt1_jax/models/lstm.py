@@ -64,8 +64,7 @@ class LSTMConfig:
 
 
 class Layer(nn.Module):
-    """The recurrent layer. Its weights have a layer axis of size 1 in front, as GPT's stacked
-    blocks have."""
+    """The recurrent layer. Its weights have a layer axis of size 1, like GPT's stacked blocks."""
 
     config: LSTMConfig
 
@@ -114,9 +113,9 @@ def recurrence(projected: jax.Array, kernel: jax.Array, unroll: int = 1) -> jax.
 
     c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), with c in float32.
 
-    The gradient is written by hand. Automatic differentiation adds to the kernel's gradient, [U, 4,
-    U], at each time step, and so reads and writes all of it every time. One matrix product after
-    the scan gives the same gradient.
+    The gradient is written by hand. Automatic differentiation would add to the kernel's gradient at
+    each time step, and so read and write the whole array every time. One matrix product after the
+    scan gives the same gradient.
     """
     return _forward(projected, kernel, unroll)[0]
 

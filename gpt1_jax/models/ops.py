@@ -21,8 +21,7 @@ MASKED = -1e9  # replaces the score of a later position, as released
 
 
 class Ops(NamedTuple):
-    """The operations that a model computes with: either this file's, or replacements
-    (fast/table.py).
+    """The operations that a model computes with: this file's, or replacements (fast/table.py).
 
     R is the rows of a table, T tokens, I and O the input and output dimensions of a kernel. The
     other letters are as in gpt.py.
@@ -52,8 +51,7 @@ def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
 def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
     """x + bias.
 
-    The addition is in float32, so that the bias's gradient, a sum over thousands of positions, is
-    also.
+    The addition is in float32. So is the bias's gradient, a sum over thousands of positions.
     """
     return (x.astype(jnp.float32) + jnp.expand_dims(bias, range(x.ndim - bias.ndim))).astype(
         x.dtype
@@ -100,7 +98,7 @@ def add_and_norm(
 
 
 def normalise(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the vectors with mean 0 and variance 1, in float32, and 1 / their deviation before.
+    """Returns (vectors with mean 0 and variance 1 in float32, 1 / their deviation before).
 
     The gradient in fast/xla.py needs the second.
     """

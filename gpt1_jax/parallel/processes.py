@@ -128,7 +128,7 @@ def start(
 
 
 def _in_a_thread(function):
-    """Call a function that waits outside of Python, in a thread, so that signals are still handled.
+    """Call a function in a thread, because it waits outside of Python and would block signals.
 
     Its exceptions are raised here.
     """

@@ -130,7 +130,7 @@ def naming(file: str | os.PathLike) -> Iterator[None]:
 def mkdir(directory: Path) -> None:
     """Make a local directory and its parents. Object stores have no directories.
 
-    OSError. For a directory of the cache it names the remedy.
+    An OSError for a directory of the cache names the remedy.
     """
     if remote(directory):
         return
@@ -240,8 +240,10 @@ def write_json(file: str | os.PathLike, value: Any) -> None:
 
 
 def json_digest(value: Any) -> str:
-    """SHA-256 of a value as JSON, in hexadecimal digits. The order of an object's keys does not
-    matter."""
+    """SHA-256 of a value as JSON, in hexadecimal digits.
+
+    The order of an object's keys does not matter.
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -40,7 +40,7 @@ def batches(
 def place(
     stream: tokens.TokenStream, n_ctx: int, mesh: jax.sharding.Mesh, wanted: str
 ) -> jax.Array | None:
-    """Puts the tokens on every device of the mesh, or returns None if each step reads its windows.
+    """Puts the tokens on every device of the mesh, or returns None if steps read their windows.
 
     The result is uint16[n_windows + 1, n_ctx]. Window i is row i and the first token of row i + 1.
     wanted: 'yes', 'no', or 'auto': if they fit.

@@ -146,11 +146,11 @@ def make_program(
 def on_mesh(
     function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: Callable, name: str = ''
 ) -> Callable:
-    """Wraps a jitted function, and its `trace`: they run within jax.set_mesh(mesh) and precision().
+    """Wraps a jitted function so that it runs within jax.set_mesh(mesh) and precision().
 
-    sharding.constrain finds the mesh there. If the function has a `name`, its first compilation is
-    announced at once. Any other compilation is announced if it takes long. The shapes in the first
-    argument must not change.
+    Its `trace` is wrapped in the same way. Inside, sharding.constrain finds the mesh. If the
+    function has a `name`, its first compilation is announced at once. Any other compilation is
+    announced if it takes long. The shapes in the first argument must not change.
     """
     compiled: set[tuple] = set()  # the shapes of the arguments after the first
 
@@ -221,8 +221,8 @@ class Batches(NamedTuple):
 class Intervals(NamedTuple):
     """The number of steps, and the steps after which the loop logs, evaluates and saves.
 
-    Steps are counted from 1. The loop does each of these after every so many steps, after
-    `keep_steps`, and after the last step.
+    Steps are counted from 1. The loop does each of these at its interval, at `keep_steps`, and
+    after the last step.
     """
 
     total: int
@@ -269,8 +269,10 @@ def fit(
     compiled = set()  # the shapes of batches for which the step is compiled
 
     def ahead(step):
-        """Lets the thread read and place the batch of a step, while the device works on the
-        previous step."""
+        """Starts to read and place the batch of a step, in the thread.
+
+        Meanwhile the device works on the step before.
+        """
         read = functools.partial(batches.read, step)
         return thread.submit(program.place, read, batches.size) if step < total else None
 

@@ -1,6 +1,6 @@
 """Section 4.1: the released opt.py, which is Adam with decoupled weight decay and three schedules.
 
-A fourth schedule, warmup-stable-decay, is new.
+A fourth schedule, warmup-stable-decay, is not in the released code.
 """
 
 import re
@@ -19,7 +19,7 @@ def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.S
     """A linear warm-up over `warmup` steps from zero to `peak`, then a cosine to zero at `total`.
 
     The result is an optax schedule. As released (opt.py 5-7), the cosine runs over the whole
-    training and does not restart after the warm-up. peak, warmup, total: numbers or scalar arrays;
+    training and does not restart after the warm-up. peak, warmup, total: numbers or scalar arrays.
     warmup and total are in steps, and a warmup of 0 means no warm-up.
     """
     return _warmed_up(
@@ -82,16 +82,16 @@ def adam(
 ) -> optax.GradientTransformationExtraArgs:
     """The released update as an optax transformation.
 
-    Its `update` takes the step's `learning_rate=`. With t = 1 at the first step, and lrt =
-    learning_rate * sqrt(1 - b2^t) / (1 - b1^t):
+    Its `update` takes the step's `learning_rate=`. With t = 1 at the first step:
 
+        lrt = learning_rate * sqrt(1 - b2^t) / (1 - b1^t)
         p <- p - lrt * (m / (sqrt(v) + eps) + weight_decay * p)
 
     As in the released code (opt.py 23-49), eps is added to the uncorrected sqrt(v). The decay is
     scaled by the bias correction and the learning rate, so in the first few thousand steps it is
     weaker than in optax.adamw.
 
-    clip: the largest global norm of the gradients; 0 means no clipping. Leaves called bias or scale
+    clip: the largest global norm of the gradients. 0 means no clipping. Leaves called bias or scale
     are not decayed. The name decides, because a bias stacked over layers is also a matrix.
     """
 

@@ -48,8 +48,7 @@ class Trace:
             self.close()
 
     def close(self) -> None:
-        """Ends a running trace, also if training failed: a process can have only one trace at a
-        time."""
+        """Ends a running trace, also if training failed: a process can have only one at a time."""
         if self._local is not None:
             local = self._local
             self._local = None
@@ -97,8 +96,10 @@ def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: i
 
 
 def free_memory(mesh: jax.sharding.Mesh) -> int | None:
-    """Bytes that a device has for a program, or None if unknown. CPU devices share the machine's
-    memory."""
+    """Bytes that a device has for a program, or None if unknown.
+
+    CPU devices share the machine's memory.
+    """
     device = mesh.local_devices[0]
     if device.platform != 'cpu':
         return (device.memory_stats() or {}).get('bytes_limit')

@@ -44,7 +44,7 @@ def export(
     license: str = 'other',
     dtype: str = 'float32',
 ) -> list[str]:
-    """Writes the run in `path` as a directory for transformers and returns the names of its files.
+    """Writes the run in `path` as a directory for transformers. Returns the names of its files.
 
     step: as in Run.step.
     license: of the weights, for the model card: an identifier of Hugging Face's.

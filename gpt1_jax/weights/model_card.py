@@ -254,8 +254,7 @@ def _hashes(files):
 
 
 def _shown(value):
-    """A name or a value of a run's files in Markdown. If it is not plain text, it is shown as
-    code."""
+    """A name or a value of a run's files in Markdown, as code unless it is plain text."""
     text = str(value)
     return text if re.fullmatch(r"[\w .,:;/()'+-]+", text) else _code(text)
 

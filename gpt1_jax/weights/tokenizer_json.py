@@ -128,8 +128,7 @@ def _published(tokenizer):
 
 
 def _merged(symbols, ranks):
-    """Applies the merges of these ranks, in their order, until two symbols remain, and returns
-    them."""
+    """Applies the merges of these ranks until two symbols remain, and returns them."""
     while len(symbols) > 2:
         first, second = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, len(ranks)))
         merged = []

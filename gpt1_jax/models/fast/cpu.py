@@ -162,8 +162,7 @@ def _probabilities(q, k, start):
 
 
 def _signed(p, drop, start):
-    """The probabilities, negative where dropped. One array then keeps both for the backward
-    pass."""
+    """The probabilities, negative if dropped: one array keeps both for the backward pass."""
     if drop.rate == 0:
         return p
     return jnp.where(drop.mask(p.shape, (drop.key.row, 0, start)), p, -p)

@@ -155,8 +155,10 @@ WORDS = pl.BlockSpec((4,), lambda i, h, b: (0,))
 
 
 def _part(part, length, E, tile=False):
-    """[length, E] of q, k or v in [B, L, 3, H, E]: the positions of the program's tile, or all
-    positions."""
+    """[length, E] of q, k or v in [B, L, 3, H, E].
+
+    tile: only the positions of the program's tile, not all.
+    """
     return pl.BlockSpec(
         (None, length, None, None, E), lambda i, h, b: (b, i if tile else 0, part, h, 0)
     )
@@ -173,7 +175,7 @@ def _numbers(length, tile=False):
 
 
 def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
-    """The outputs of one tile of queries, by an online softmax over the tiles of keys up to it.
+    """The outputs of a tile of queries, by an online softmax over the tiles of keys up to it.
 
     A softmax needs the largest score and the sum of exponentials of a whole row of scores. Here
     both are kept for the keys so far. When a later tile has a larger score, all sums so far are
@@ -233,10 +235,11 @@ def _backward_kernel(words, q, k, v, d_out, log_sums, means, dqkv, *, tiles, rat
 
 
 def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
-    """Returns dk and dv, float32[keys, E] each, without the factors of all elements.
+    """Returns dk and dv, float32[keys, E] each, without the factors that all elements share.
 
-    Probabilities p are recomputed from the scores and log_sums. With `kept` 1 or 0: dv = (p kept)^T
-    d_out, dp = d_out v^T, dscores = p (dp kept - means), dk = dscores^T q.
+    Probabilities p are recomputed from the scores and log_sums. With `kept` 1 or 0:
+
+        dv = (p kept)^T d_out, dp = d_out v^T, dscores = p (dp kept - means), dk = dscores^T q
     """
     i = pl.program_id(0)
     own = pl.ds(i * tiles.keys, tiles.keys)

@@ -134,7 +134,7 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
 
 
 def _backward_kernel(words, normed, inverse, scale, dy, dx, da, sums, *, rate):
-    """Computes the gradients of all vectors of one part of one row of the batch, `n` at a time.
+    """Computes the gradients of a part of a row of the batch, `n` vectors at a time.
 
     The formula is the same as in xla.add_and_norm. The gradients of scale and bias are sums over
     all vectors: each program adds up its vectors in registers, and XLA adds up the programs'

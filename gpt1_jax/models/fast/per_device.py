@@ -1,7 +1,7 @@
-"""Runs a kernel on several devices, each with its rows of the batch and its heads (jax.shard_map).
+"""Runs a kernel on several devices, each with its rows of the batch and its heads.
 
 XLA cannot partition a kernel: under plain jit every device would gather the batch and compute all
-of it.
+of it. So this file uses jax.shard_map.
 """
 
 from collections.abc import Callable, Sequence

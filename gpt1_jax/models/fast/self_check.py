@@ -87,8 +87,10 @@ def verdicts(config: Any, interpret: bool = False) -> dict[str, str | None]:
 
 
 def _kernels(config):
-    """[(kernel, head size, width or vocabulary, longest sequence)] for each kernel that takes the
-    model."""
+    """[(kernel, its size in the model, longest sequence)] for each kernel that takes the model.
+
+    The size is the head size, the width or the vocabulary.
+    """
     sizes = {
         'add_and_norm': config.n_embd,
         'attention': config.n_embd // config.n_head,
@@ -126,7 +128,7 @@ def _unfit(device):
 
 
 def _wrong(kernel, size, length, device, interpret):
-    """Names the first result of a kernel that is further from the definition than allowed, or None.
+    """Names a kernel's first result that is too far from the definition, or None.
 
     The definition is computed in float32.
     """

@@ -18,8 +18,8 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models import ops as plain
 from gpt1_jax.models.fast import cpu, xla
 
-# In order: by device and dtype, after a self-check. models/ops.py. No kernels. Our kernels for
-# NVIDIA GPUs. Our kernels for TPUs.
+# 'auto': by device and dtype, after a self-check. 'plain': models/ops.py. 'xla': no kernels.
+# 'triton': our kernels for NVIDIA GPUs. 'mosaic': our kernels for TPUs.
 CHOICES = ('auto', 'plain', 'xla', 'triton', 'mosaic')
 
 
@@ -155,8 +155,10 @@ class Kernel(NamedTuple):
 
 
 def residual_block(D: int) -> int:
-    """The largest power of two that divides a width, at most 1,024: the residual kernel's block
-    size."""
+    """The largest power of two that divides a width, at most 1,024.
+
+    It is the size of the residual kernel's blocks.
+    """
     return math.gcd(D, 1024)
 
 

@@ -149,8 +149,10 @@ def _backward(words, qkv, d_out, *, E, rate, interpret):
 
 
 def _filled(x, parts, E):
-    """Returns [B, L, parts * width], padded with heads of zeros if a program would have too few
-    heads."""
+    """Returns [B, L, parts * width].
+
+    If a program would have too few heads, heads of zeros follow those in x.
+    """
     x = x.reshape(*x.shape[:2], parts, -1)
     missing = -x.shape[3] % max(COLUMNS, E)
     if missing:
@@ -165,8 +167,10 @@ def _cut(x, parts, shape):
 
 
 def _columns(L, n, first=0):
-    """Block `first + j` of n columns, of row b: the part of [B, L, columns] that program (b, j)
-    sees."""
+    """The part of an array [B, L, columns] that program (b, j) sees.
+
+    It is block `first + j` of n columns, of row b.
+    """
     return pl.BlockSpec((None, L, n), lambda b, j, *_: (b, 0, first + j))
 
 
