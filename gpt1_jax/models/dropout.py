@@ -140,7 +140,7 @@ def keep_at(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float)
 
 
 def mix(x: jax.Array) -> jax.Array:
-    """A bijection of uint32 ("lowbias32") in which a changed bit changes all others at random.
+    """Hashes uint32 values by a bijection, "lowbias32".
 
     Each input bit flips each output bit about half of the time. The checkpoints' digests also use
     `mix` (runs/provenance.py): a change here changes every mask and makes every checkpoint
