@@ -1,8 +1,9 @@
-"""Model cards (README.md) of exports: training data, differences, evaluations, limits.
+"""Writes the model cards (README.md) of exports.
 
-All facts are read from the run: config, checkpoint, metrics.jsonl, results.jsonl. A fact that the
-run lacks is left out. Names that come from these files and the data set (labels, files, a corpus)
-enter the card only through `_shown` or `_code`.
+A card has the training data, differences from the paper, evaluations and limits. All facts are read
+from the run: config, checkpoint, metrics.jsonl, results.jsonl. A fact that the run lacks is left
+out. Names that come from these files and the data set (labels, files, a corpus) enter the card only
+through `_shown` or `_code`.
 """
 
 import json
