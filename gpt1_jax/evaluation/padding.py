@@ -47,8 +47,8 @@ def padded(length: int, n_ctx: int, least: int = 16) -> int:
     least: the smallest of these lengths, a power of two up to 16.
     """
     # Lengths are powers of two up to 64, then grow by a half, rounded to a multiple of 16. So there
-    # are few lengths, and less than half of a sequence is padding, or less than a third above 64
-    # tokens.
+    # are few lengths, and of a sequence above 8 tokens less than half is padding, or less than a
+    # third above 64 tokens.
     size = least
     while size < min(length, n_ctx):
         size = size * 2 if size < 64 else size + size // 2 // 16 * 16

@@ -275,6 +275,5 @@ def _tpu_vm():
     devices = glob.glob('/dev/accel*') or glob.glob('/dev/vfio/[0-9]*')
     if not importlib.util.find_spec('libtpu') or not devices:
         return False
-    return (
-        'tpu' in os.environ.get('JAX_PLATFORMS', 'tpu') and 'TPU_SKIP_MDS_QUERY' not in os.environ
-    )
+    platforms = os.environ.get('JAX_PLATFORMS') or 'tpu'  # if empty, JAX takes what there is
+    return 'tpu' in platforms and 'TPU_SKIP_MDS_QUERY' not in os.environ
