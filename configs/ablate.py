@@ -1,7 +1,7 @@
 """Ideas, each compared with a baseline on the same seeds: `python -m experiments.ablate`.
 
-A run is about a minute on two CPU cores: 0.44M parameters, 0.7M tokens of the novels that come with
-the package.
+A run takes about a minute on two CPU cores: 0.44M parameters, and 0.7M tokens of the novels that
+come with the package.
 """
 
 from gpt1_jax.configs import pretrain
@@ -12,20 +12,20 @@ from gpt1_jax import rules
 
 def get_config(which='small'):
     config = ConfigDict()
-    config.ideas = (  # NAME: FIELD=VALUE ..., of config.pretrain; a VALUE may be FILE:NAME
+    config.ideas = (  # NAME: FIELD=VALUE ... of config.pretrain. A VALUE may be FILE:NAME
         '2 heads: model.n_head=2',
         'squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared',
     )
-    config.compare = ()  # 'NAME - NAME': ideas that are also compared with each other
+    config.compare = ()  # 'NAME - NAME': ideas to compare with each other also
     config.seeds = 3  # runs of the baseline and of each idea
-    config.max_seeds = 10  # with --until=WIDTH at most so many
-    # also scored zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
+    config.max_seeds = 10  # at most this many with --until=WIDTH
+    # also score zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
     config.tasks = ConfigDict()
-    # of finished runs; without them another task later is another training
+    # of finished runs. Without checkpoints, a task that you add later trains every run again
     config.keep_checkpoints = False
 
     p = config.pretrain = pretrain.get_config()  # the baseline
-    p.data.corpus = 'novels'  # packaged; or files, directories, patterns
+    p.data.corpus = 'novels'  # in the package. Also: files, directories, patterns
     p.data.valid = '0.1'
     p.tokenizer.vocab_size = 1024
     p.model.n_layer = 3
@@ -53,12 +53,12 @@ def get_config(which='small'):
         p.eval.every = GALLERY_STEPS // 3
         p.log_every = GALLERY_STEPS // 3
         p.checkpoint.every = steps
-        # Below
+        # Defined below
         config.ideas = GALLERY
         config.compare = COMPARED
-    if which == 'longer':  # does a difference remain? does pairing?
+    if which == 'longer':  # do the differences remain? does pairing still help?
         ideas = [idea for idea in GALLERY if idea.partition(':')[0] in LONGER]
-        # Below
+        # Defined below
         config.ideas = (*ideas, f'{STABLE}={steps // 5}')
         config.compare = ()
     return config

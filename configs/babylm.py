@@ -1,12 +1,11 @@
-"""BabyLM: a GPT from scratch on 10M or 100M words, at most ten epochs, checkpoints kept by words
-read.
+"""BabyLM: a GPT from scratch on 10M or 100M words, with checkpoints kept by words read.
 
 gpt1 pretrain --config=configs/babylm.py:10M --workdir=runs/babylm \\
     --config.data.corpus=babylm/train_10M --config.data.valid=babylm/dev
 
-config:TRACK, `10M` (strict-small) or `100M` (strict); `cpu`, the same in small: a tenth of the
-words of 10M through a model of 2.6M parameters. Sizes and rates are a start, not the outcome of a
-search.
+config:TRACK is `10M` (strict-small) or `100M` (strict), at most ten epochs. `cpu` is a small
+version: a tenth of the words of 10M, for a model of 2.6M parameters. Sizes and rates are a start,
+not the outcome of a search.
 """
 
 from gpt1_jax.configs import pretrain
@@ -15,8 +14,8 @@ from gpt1_jax.rules import choose
 
 MILLION = 10**6
 BELOW_TEN = tuple(n * MILLION for n in range(1, 11))
-# The challenge's revisions: each million up to ten, each ten up to a hundred, each hundred up to a
-# thousand.
+# The challenge's revisions: each million up to ten, then each ten million up to a hundred, then
+# each hundred million up to a thousand.
 KEPT = {
     '10M': (*BELOW_TEN, *(10 * n for n in BELOW_TEN[1:])),
     '100M': (*BELOW_TEN, *(10 * n for n in BELOW_TEN[1:]), *(100 * n for n in BELOW_TEN[1:])),
@@ -29,7 +28,7 @@ def get_config(track='10M'):
     p.train.epochs = 10  # the most that the challenge allows
     p.checkpoint.keep_words = choose('track', track, KEPT)
     p.checkpoint.keep_latest = 1
-    p.tokenizer.vocab_size = 16384  # rows; a larger vocabulary has too few examples of each
+    p.tokenizer.vocab_size = 16384  # rows. A larger vocabulary has too few examples of each row
     p.batch.size = 32  # 16,384 tokens: small batches, as the text is short
     p.optimizer.warmup_steps = 500
     p.eval.every = p.checkpoint.every = 500

@@ -1,10 +1,10 @@
-"""Fine-tuning on a labelled file of your own. Most of these fields follow from flags:
+"""Fine-tuning on your own labelled file. Most of these fields follow from flags:
 
 gpt1 finetune --data=my.csv --text=COLUMN --label=COLUMN --init_from=novels --workdir=DIR
 
 Rows of another form, such as several questions about one text, need a few lines of Python:
 config.task = 'FILE:NAME' (experiments/ideas/copa.py). --inspect shows rows as the model reads them,
-and trains nothing. On the command line a list is written as a,b, and segments as
+and trains nothing. On the command line, write a list as a,b and segments as
 "(('a','b'),('c',))".
 """
 
@@ -19,42 +19,43 @@ def get_config():
 
 
 def fields():
-    """Every field with its default."""
+    """Return every field with its default."""
     config = ConfigDict()
     config.name = ''  # of the task, in results and predictions
 
     config.files = ConfigDict()  # in config.data.dir
     config.files.train = 'train.csv'  # rows to train on
-    # rows that select the best epoch; or set dev_fraction
+    # rows that select the best epoch, in place of dev_fraction
     config.files.dev = config_dict.placeholder(str)
     config.files.test = config_dict.placeholder(str)  # labelled rows for the final evaluation
-    # rows to predict; the label's column is optional
+    # rows to predict, with or without the label's column
     config.files.unlabelled = config_dict.placeholder(str)
-    # without a dev file: this fraction of the training rows is used as dev
+    # without a dev file, use this fraction of the training rows as dev
     config.dev_fraction = 0.0
-    config.dev_seed = 0  # selects these rows, independently of their order in the file
+    config.dev_seed = 0  # selects these rows, whatever their order in the file
 
-    # 'csv', 'tsv', one delimiter character; 'jsonl' or 'json': records, one a line or in an array,
-    # in files that end in .jsonl or .json
+    # 'csv', 'tsv' or a delimiter character, or 'jsonl' or 'json': records, one a line or in an
+    # array, in files that end in .jsonl or .json
     config.format = 'csv'
     config.quoting = True  # cells in double quotes may contain delimiters and line breaks
 
-    # lists of columns: those of a segment are concatenated, <delimiter> is between segments
+    # lists of columns, a list for each segment: its columns are concatenated, and <delimiter> is
+    # put between segments
     config.segments = ()
 
     config.label = 'label'  # column of the label, the score or the right choice. Set one of these:
-    config.labels = ()  # classification: the label names, in index order; default the file's
+    config.labels = ()  # classification: the label names, in index order (default: the file's)
     config.score = ()  # regression: (low, high), with soft labels over the integers between
-    config.choices = ()  # multiple choice: a column each, the last may be empty; or a JSON list's
+    config.choices = ()  # multiple choice: a column each (the last may be empty), or a JSON list's
     config.squared = False  # regression with one output and the squared loss instead of soft labels
     # the maximum length of a JSON list of choices
     config.max_choices = config_dict.placeholder(int)
-    # what label contains: 'index0', 'index1', 'letter' or 'text'
+    # the form of label: 'index0', 'index1', 'letter' or 'text'
     config.answer = config_dict.placeholder(str)
 
-    config.id = config_dict.placeholder(str)  # column of the ids; default: the row number
-    # of accuracy, f1, macro_f1, matthews; pearson, spearman: the first selects the best epoch
+    config.id = config_dict.placeholder(str)  # column of the ids (default: the row number)
+    # accuracy, f1, macro_f1, matthews, or pearson, spearman: the first selects the best epoch
     config.metrics = ()
-    # the positive label of f1; default: the second of two labels
+    # the positive label of f1 (default: the second of two labels)
     config.positive = config_dict.placeholder(str)
     return config

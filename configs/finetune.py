@@ -1,12 +1,12 @@
-"""Sections 3.2 and 4.1: the paper's fine-tuning, config:TASK.
+"""The paper's fine-tuning (Sections 3.2 and 4.1), config:TASK.
 
 gpt1 finetune --config=configs/finetune.py:cola --workdir=runs/cola \\
     --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
 Tasks, with the paper's test figures: mnli (82.1 / 81.4), snli (89.9), scitail (88.3), qnli (88.1),
-rte (56.0); story_cloze (86.5), race (59.0); cola (45.4 Matthews), sst2 (91.3), mrpc (82.3 F1), stsb
-(82.0 Pearson), qqp (70.3 F1);
-wnli. A task of your own: FILE:NAME (experiments/ideas/copa.py).
+rte (56.0), story_cloze (86.5), race (59.0), cola (45.4 Matthews), sst2 (91.3), mrpc (82.3 F1),
+stsb (82.0 Pearson), qqp (70.3 F1). wnli is not in the paper. FILE:NAME is your own task
+(experiments/ideas/copa.py).
 """
 
 from gpt1_jax.configs import pretrain
@@ -22,26 +22,26 @@ def get_config(task='cola'):
     config.seed = 0  # of new weights, order of rows and dropout
 
     config.data = ConfigDict()
-    config.data.dir = ''  # directory of official or Parquet files; tfds:DIR; hf:USER/NAME
-    # longest sequence in tokens; default the model's context
+    config.data.dir = ''  # directory of official or Parquet files, tfds:DIR or hf:USER/NAME
+    # longest sequence in tokens (default: the model's context)
     config.data.n_ctx = config_dict.placeholder(int)
 
-    # at most so many, the same for all seeds; default all
+    # maximum number of training rows, the same rows for all seeds (default: all)
     config.data.train_rows = config_dict.placeholder(int)
-    # rows of each evaluated split, at most; default all
+    # maximum number of rows of each evaluated split (default: all)
     config.data.eval_rows = config_dict.placeholder(int)
-    # leave bad rows out and count them; else the first one is an error
+    # leave bad rows out and count them (False: the first bad row is an error)
     config.data.skip_bad = False
 
-    # a pretrained run, novels or hf:USER/NAME; none: from scratch
+    # a pretrained run, novels or hf:USER/NAME (default: train from scratch)
     config.init_from = config_dict.placeholder(str)
-    config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
-    # 5, Figure 2: -1 nothing, 0 embeddings, n blocks; default all
+    config.init_step = config_dict.placeholder(int)  # checkpoint of init_from (default: the latest)
+    # transfer -1: nothing, 0: embeddings, n: also n blocks (5, Figure 2; default: all)
     config.n_transfer = config_dict.placeholder(int)
-    # from scratch: a run (as init_from) or directory that has one
+    # from scratch: a run (as in init_from) or directory with a tokenizer
     config.tokenizer = config_dict.placeholder(str)
 
-    # kind and sizes default to the checkpoint's, or the paper's from scratch
+    # kind and sizes default to the checkpoint's, or from scratch to the paper's
     config.model = ConfigDict()
     config.model.kind = config_dict.placeholder(str)  # 'gpt', 'lstm' (Table 5), or FILE:CLASS
     config.model.n_units = config_dict.placeholder(int)  # of the LSTM
@@ -54,71 +54,71 @@ def get_config(task='cola'):
     config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1)
     config.model.resid_dropout = 0.1  # after the output projections of attention and MLP (4.1: 0.1)
     config.model.dtype = 'float32'  # of products and activations: 'float32' or 'bfloat16'
-    # of float32 products, or 'high' or 'default': see gpt1 pretrain --help
+    # of float32 products: 'highest', 'high' or 'default', see gpt1 pretrain --help
     config.model.precision = 'highest'
-    # recompute blocks in the backward pass: less memory, more work; not an LSTM
+    # recompute blocks in the backward pass: less memory, more work (not for an LSTM)
     config.model.remat = False
-    config.model.unroll = 0  # layers of the scan laid out in a row; 0: by device
+    config.model.unroll = 0  # layers to unroll in the scan (0: chosen by device)
     config.model.kernels = 'auto'  # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
     config.classifier_dropout = 0.1  # on the state that the linear layer reads (4.1: 0.1)
 
-    config.lm_weight = 0.5  # lambda of Eq. 5 (4.1: 0.5); 0: no auxiliary language modelling
+    config.lm_weight = 0.5  # lambda of Eq. 5 (4.1: 0.5; 0: no auxiliary language modelling)
 
     config.batch = ConfigDict()
     config.batch.size = 32  # examples per update (4.1: 32)
-    # parts of a batch whose gradients are averaged; changes memory, not results
+    # parts of a batch whose gradients are averaged (changes memory, not results)
     config.batch.microbatches = 1
     # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.loss_chunks = 1
     config.batch.eval_size = 32  # examples at once in evaluation
-    # lengths that rows are padded to, at most: one program is compiled for each; default 6, or 12
-    # for 300 updates and more
+    # maximum number of lengths that rows are padded to, with a compiled program for each
+    # (default: 6, or 12 from 300 updates on)
     config.batch.lengths = config_dict.placeholder(int)
-    # rows of similar length share a batch; False: a plain shuffle, as released
+    # batch rows of similar length together (False: a plain shuffle, as released)
     config.batch.by_length = True
-    # in place of lengths: exactly these, so that tasks share compiled programs
+    # pad to exactly these lengths, so that tasks share compiled programs
     config.batch.fixed_lengths = ()
 
-    config.optimizer = pretrain.adam()  # what both share: kind, b1, b2, eps, weight_decay, clip
-    # peak learning rate (4.1: 6.25e-5); default that at width 768, higher below
-    # (gpt1_jax/training/transfer.py)
+    config.optimizer = pretrain.adam()  # kind, b1, b2, eps, weight_decay, clip
+    # peak learning rate (4.1: 6.25e-5; default: 4.1's at width 768, higher for narrower
+    # models, see gpt1_jax/training/transfer.py)
     config.optimizer.peak_rate = config_dict.placeholder(float)
     config.optimizer.warmup = 0.002  # fraction of all updates (4.1: 0.002)
-    # to zero (4.1: 'linear'); or 'cosine', 'constant', 'stable_decay', FILE:NAME
+    # after the warm-up: 'linear' (4.1), 'cosine', 'constant', 'stable_decay', or FILE:NAME
     config.optimizer.schedule = 'linear'
-    # 'stable_decay': constant, then linear to zero over the last updates
+    # for 'stable_decay': the last updates, over which the rate falls linearly to zero
     config.optimizer.decay_steps = 0
 
     config.train = ConfigDict()
-    # passes over the training rows (4.1: 3); default 3, or what makes 100 updates
+    # passes over the training rows (4.1: 3; default: 3, or enough for 100 updates)
     config.train.epochs = config_dict.placeholder(int)
     # epochs between evaluations on dev, each of which is also a checkpoint
     config.train.evaluate_every = 1
-    # batches to leave out when their loss or gradient is not finite; then stop
+    # skip up to this many batches whose loss or gradient is not finite, then stop
     config.train.skip_nonfinite = 0
 
     config.eval = ConfigDict()
     config.eval.splits = ('dev',)  # scored at the end
-    # with the parameters 'best' on dev, those of the 'final' step, or both
+    # score the parameters that are 'best' on dev, the 'final' parameters, or both
     config.eval.selections = ('best',)
 
     config.checkpoint = ConfigDict()
-    config.checkpoint.keep_latest = 1  # newest checkpoints kept; one is written at each evaluation
+    config.checkpoint.keep_latest = 1  # newest checkpoints kept (each evaluation writes one)
     config.checkpoint.keep_best = 1  # by the task's first metric on dev
 
     config.mesh = ConfigDict()
-    config.mesh.data = -1  # devices that share a batch; -1 = all that remain
-    config.mesh.fsdp = 1  # devices that share a batch and hold a part of every weight each
+    config.mesh.data = -1  # devices that share a batch (-1: all that remain)
+    config.mesh.fsdp = 1  # devices that share a batch and each hold a part of every weight
     config.mesh.tensor = 1  # devices that share attention heads and the feed-forward network
 
     config.log_every = 20  # updates between progress lines and rows of metrics.jsonl
-    # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    # also write metrics as event files in WORKDIR/tensorboard (extra `tensorboard`)
     config.tensorboard = False
-    config.tracker = ''  # 'wandb' or 'trackio': metrics also go there (extras of these names)
+    config.tracker = ''  # 'wandb' or 'trackio': also send metrics there (extras of these names)
     config.project = 'gpt1_jax'  # project name at the tracker
-    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
+    # 'START:STOP': record a trace of these updates in WORKDIR/profile, for TensorBoard
     config.profile = ''
-    # results.jsonl to append to; default WORKDIR/results.jsonl
+    # results.jsonl to append to (default: WORKDIR/results.jsonl)
     config.results = config_dict.placeholder(str)
     return config
 

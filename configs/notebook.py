@@ -1,6 +1,6 @@
-"""Pretraining in the notebooks (experiments/notebooks): GPT-1 in small, trained in a few minutes on
-two CPU cores.
+"""Pretraining in the notebooks (experiments/notebooks): a small GPT-1.
 
+It trains in a few minutes on two CPU cores:
 gpt1 pretrain --config=configs/notebook.py --workdir=runs/small
 """
 
@@ -9,18 +9,18 @@ from ml_collections import ConfigDict
 
 
 def get_config(size='small'):
-    """'small': the quickstart's model, for fewer updates. 'tiny': seconds, and nothing is
-    learned."""
+    """Return the quickstart's model for fewer updates ('small'), or a model that trains for
+    seconds and learns nothing ('tiny')."""
     config = quickstart.get_config().pretrain
-    config.data.corpus = 'novels'  # those of the package
+    config.data.corpus = 'novels'  # the package's
     config.data.valid = '0.2'  # two of the ten
     config.tokenizer.vocab_size = 2048  # rows
-    ConfigDict({'small': small, 'tiny': tiny})[size](config)  # suggests the most similar one
+    ConfigDict({'small': small, 'tiny': tiny})[size](config)  # names similar sizes
     return config
 
 
 def small(p) -> None:
-    p.batch.size = 8  # half the quickstart's: a minute or two on two cores
+    p.batch.size = 8  # half of the quickstart's: a minute or two on two cores
     p.train.steps = 600
     p.eval.every = 150
     p.eval.windows = 128

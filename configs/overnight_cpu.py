@@ -1,12 +1,13 @@
-"""A night of two CPU cores: a GPT of 7M parameters that reads novels, an LSTM of as many beside it,
-then the paper's tables and figures from both.
+"""A night of two CPU cores: a GPT of 7M parameters that reads novels, and an LSTM.
+
+The LSTM has as many parameters. The paper's tables and figures are then made with both models.
 
 python -m experiments.reproduce --config=configs/overnight_cpu.py --books=books --data=DATA \\
     --out=runs/overnight_cpu
 
-config:PART is the pretraining of one model alone, for `gpt1 pretrain`: `pretrain`, the Transformer,
-or `lstm`. Kill it whenever the machine is needed and start the same command again: the result is
-the same to the bit.
+config:PART is for `gpt1 pretrain` and pretrains only one model: `pretrain`, the Transformer, or
+`lstm`. Kill the command whenever you need the machine, and start the same command again: the result
+is the same to the bit.
 """
 
 from gpt1_jax.configs import pretrain, reproduce
@@ -22,9 +23,9 @@ LSTM = {
         'unroll': 8,
     },  # time steps laid out in a row: faster on a CPU
     'train': {'steps': STEPS},
-}  # fewer are compared at the updates that both have
-# Training rows where they are not 4,000 (all of the small sets), and epochs where three are fewer
-# than 600 updates.
+}  # with fewer steps, the models are compared at the updates that both have
+# Training rows of a set if they are not 4,000 (small sets use all their rows), and its epochs if
+# three are fewer than 600 updates.
 ROWS = {'cola': 8551, 'mrpc': 3668, 'stsb': 5749, 'rte': 2490, 'story_cloze': 1497, 'race': 800}
 EPOCHS = {'rte': 4, 'story_cloze': 7}
 
@@ -38,7 +39,7 @@ def get_config(part=None):
 
     f = config.finetune
     f.optimizer.peak_rate = 5e-4  # the best of three on SST-2, with and without pretraining
-    f.batch.size = 16  # few rows: smaller batches make more updates of them
+    f.batch.size = 16  # few rows: smaller batches make more updates
     f.batch.eval_size = 64
     f.batch.lengths = 4  # one program is compiled for each
     f.model.unroll = 6
@@ -48,7 +49,7 @@ def get_config(part=None):
     f.train.epochs = f.train.evaluate_every = 3
     f.log_every = 75
 
-    # A run each
+    # One run for each large set
     config.seeds = (0,)
     config.seeds_small = (0, 1, 2)
     config.tasks = ConfigDict()  # overrides of config.finetune for a task
@@ -65,7 +66,7 @@ def get_config(part=None):
     # (peak rate, updates)
     config.curves.trials = ((2.5e-4, 300), (5e-4, 300), (1e-3, 300), (5e-4, 600))
     config.curves.trial_rows = 1000  # training rows of a trial
-    config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all there are
+    config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all layers
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'data': {'rows': 1000}})  # the same at every update
     config.zero_shot.race.data.rows = 400  # four long choices
@@ -75,7 +76,7 @@ def get_config(part=None):
 
 
 def model(part):
-    """The config of pretraining one model: 'pretrain' or 'lstm'."""
+    """Return the config of pretraining one model: 'pretrain' (the Transformer) or 'lstm'."""
     p = pretrain.get_config()
     p.model.n_layer = 6
     p.model.n_embd = 256
@@ -83,7 +84,7 @@ def model(part):
     p.model.n_inner = 1024
     p.model.n_ctx = 256
     p.model.unroll = 6  # faster on a CPU
-    p.model.dtype = 'bfloat16'  # twice as fast where the processor has bfloat16 instructions (AMX)
+    p.model.dtype = 'bfloat16'  # twice as fast on processors with bfloat16 instructions (AMX)
     # 1.4 epochs are too few to overfit
     p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.0
     p.tokenizer.vocab_size = 8192  # size of the vocabulary
@@ -98,6 +99,6 @@ def model(part):
     p.checkpoint.keep_steps = SAVED
     p.checkpoint.keep_latest = 1
     p.log_every = 100
-    # Of an unknown part, ConfigDict names the nearest one
+    # For an unknown part, ConfigDict suggests the nearest name
     p.update(ConfigDict({'pretrain': {}, 'lstm': LSTM})[part])
     return p

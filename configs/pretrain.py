@@ -18,32 +18,32 @@ def get_config():
     config.seed = 0  # of weights, order of windows and dropout
 
     config.model = ConfigDict()
-    # 'gpt'; 'lstm' (Table 5), one layer: n_units in place of n_layer, n_embd, n_head and n_inner;
-    # or FILE:CLASS
+    # 'gpt', FILE:CLASS or 'lstm' (Table 5). The LSTM has one layer, and n_units in place of
+    # n_layer, n_embd, n_head and n_inner
     config.model.kind = 'gpt'
     config.model.n_layer = 12  # blocks (4.1: 12)
     config.model.n_embd = 768  # width of the states (4.1: 768)
     config.model.n_head = 12  # attention heads (4.1: 12)
     config.model.n_inner = 3072  # width of the feed-forward network (4.1: 3072)
-    # the LSTM's alone: its units and the width of its embedding (5: 2048)
+    # only for the LSTM: its units and the width of its embedding (5: 2048)
     config.model.n_units = 2048
     config.model.n_ctx = 512  # tokens per window (4.1: 512)
     config.model.embd_dropout = 0.1  # on the embedding matrix (4.1: 0.1)
-    config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1); not in the LSTM
-    # after the output projections of attention and MLP (4.1: 0.1); on an LSTM's output
+    config.model.attn_dropout = 0.1  # on attention probabilities (4.1: 0.1), not in the LSTM
+    # after the output projections of attention and MLP (4.1: 0.1), or on an LSTM's output
     config.model.resid_dropout = 0.1
-    # of products and activations: 'float32' or 'bfloat16'; weights are float32
+    # of products and activations: 'float32' or 'bfloat16' (weights are always float32)
     config.model.dtype = 'float32'
-    # of float32 products: 'highest' is float32 itself, others are faster and less exact: on an H200
-    # 'high' and 'default' are TF32, 7 times the peak; on TPUs 3 or 1 bfloat16 passes, not 6
+    # of float32 products. 'highest' is exact float32. 'high' and 'default' are faster and less
+    # exact: TF32 on an H200 (7 times the peak), 3 or 1 bfloat16 passes on TPUs, not 6
     config.model.precision = 'highest'
-    # recompute blocks in the backward pass: less memory, more work; not an LSTM
+    # recompute blocks in the backward pass: less memory, more work (not for an LSTM)
     config.model.remat = False
-    # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
+    # layers (or an LSTM's time steps) to unroll in the scan (0: chosen by device)
     config.model.unroll = 0
     config.model.kernels = 'auto'  # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
 
-    # operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
+    # operations replaced by your own code, FILE:NAME (gpt1_jax/models/ops.py)
     config.model.ops = ConfigDict()
     config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, whole)
     config.model.ops.dense = config_dict.placeholder(str)  # (x, kernel, bias)
@@ -54,66 +54,66 @@ def get_config():
     config.model.ops.cross_entropy = config_dict.placeholder(str)
 
     config.data = ConfigDict()
-    # files, directories or globs: text, JSON lines, Parquet; comma-separated
+    # comma-separated files, directories or globs: text, JSON lines, Parquet
     config.data.corpus = ''
-    # a corpus of its own, or the fraction of whole documents held out by hash
+    # another corpus, or the fraction of whole documents held out by hash
     config.data.valid = '0.01'
-    # Files in its directories that are named dev, valid, test: True reads them, False
-    # leaves them out; default: read, with a notice
+    # files named dev, valid or test in the corpus's directories: True reads them, False
+    # leaves them out (default: reads them, with a notice)
     config.data.split_files = config_dict.placeholder(bool)
-    # Leave rows that have no text out and count them; else the first one is an error
+    # leave out rows that have no text, and count them (False: such a row is an error)
     config.data.skip_bad = False
-    config.data.text_field = 'text'  # of JSON lines; the column of Parquet
+    config.data.text_field = 'text'  # field of JSON lines, column of Parquet
     # rows that share this field or column are one document
     config.data.join_by = config_dict.placeholder(str)
-    # rows are joined to documents of at most so many
+    # rows are joined to documents of at most this many characters
     config.data.join_characters = config_dict.placeholder(int)
-    config.data.join_with = config_dict.placeholder(str)  # between joined rows; default a space
-    # directory of prepared shards; default WORKDIR/tokens
+    config.data.join_with = config_dict.placeholder(str)  # between joined rows (default: a space)
+    # directory of prepared shards (default: WORKDIR/tokens)
     config.data.tokens = config_dict.placeholder(str)
-    config.data.verify = False  # hash the shards at the start too; their sizes are always compared
-    # training tokens on the devices: 'yes', 'no', 'auto': GPUs, TPUs with room
+    config.data.verify = False  # also hash the shards at the start (sizes are always compared)
+    # keep training tokens on the devices: 'yes', 'no', or 'auto': on GPUs and TPUs with room
     config.data.resident = 'auto'
-    config.data.processes = 0  # tokenizing processes; 0: one per core
+    config.data.processes = 0  # tokenizing processes (0: one per core)
 
     config.tokenizer = ConfigDict()
-    # 'train', 'published', or a run (as init_from) or directory that has one
+    # 'train', 'published', or a run (as in init_from) or directory with a tokenizer
     config.tokenizer.source = 'train'
-    config.tokenizer.merges = 40000  # merges to learn, of source 'train' (4.1: 40,000)
+    config.tokenizer.merges = 40000  # merges to learn if source is 'train' (4.1: 40,000)
     # total size of the vocabulary, instead of merges
     config.tokenizer.vocab_size = config_dict.placeholder(int)
-    # to learn from at most, of documents chosen by hash
+    # learn from at most this many characters, of documents chosen by hash
     config.tokenizer.characters = config_dict.placeholder(int)
     config.tokenizer.encoder = ''  # 'published': path of encoder_bpe_40000.json
     config.tokenizer.bpe = ''  # 'published': path of vocab_40000.bpe
 
     config.batch = ConfigDict()
     config.batch.size = 64  # windows per update (4.1: 64)
-    # parts of a batch whose gradients are averaged; changes memory, not results
+    # parts of a batch whose gradients are averaged (changes memory, not results)
     config.batch.microbatches = 1
     # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.loss_chunks = 1
 
-    config.optimizer = adam()  # what pretraining and fine-tuning share
+    config.optimizer = adam()  # the fields that pretraining and fine-tuning share
     config.optimizer.peak_rate = 2.5e-4  # peak learning rate (4.1: 2.5e-4)
-    # updates of linear warm-up from zero; left open, 4.1's 2000 or a tenth of a shorter run
+    # updates of linear warm-up from zero (default: a tenth of the run, at most 4.1's 2000)
     config.optimizer.warmup_steps = config_dict.placeholder(int)
-    # after the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or FILE:NAME
+    # after the warm-up: 'cosine' (4.1), 'linear', 'constant', 'stable_decay', or FILE:NAME
     config.optimizer.schedule = 'cosine'
-    # 'stable_decay': constant, then linear to zero over the last updates
+    # for 'stable_decay': the last updates, over which the rate falls linearly to zero
     config.optimizer.decay_steps = 0
 
     config.train = ConfigDict()
     config.train.epochs = 100  # passes over the text (4.1: 100)
-    # batches to leave out when their loss or gradient is not finite; then stop
+    # skip up to this many batches whose loss or gradient is not finite, then stop
     config.train.skip_nonfinite = 0
     config.train.steps = config_dict.placeholder(int)  # updates, instead of epochs
 
     config.eval = ConfigDict()
     config.eval.every = 2000  # updates between validations
-    config.eval.windows = 1024  # validation windows used, evenly spaced; 0 = all
+    config.eval.windows = 1024  # validation windows used, evenly spaced (0: all)
     config.eval.batch_size = 64  # windows at once, no more than training has
-    config.eval.sample = 0  # tokens to generate and print at each validation; in one process only
+    config.eval.sample = 0  # tokens to generate and print at each validation, in one process only
 
     config.checkpoint = ConfigDict()
     config.checkpoint.every = 2000  # updates between checkpoints
@@ -124,43 +124,43 @@ def get_config():
     config.checkpoint.keep_words = ()
 
     config.mesh = ConfigDict()
-    config.mesh.data = -1  # devices that share a batch; -1 = all that remain
-    config.mesh.fsdp = 1  # devices that share a batch and hold a part of every weight each
+    config.mesh.data = -1  # devices that share a batch (-1: all that remain)
+    config.mesh.fsdp = 1  # devices that share a batch and each hold a part of every weight
     config.mesh.tensor = 1  # devices that share attention heads and the feed-forward network
 
     config.log_every = 50  # updates between progress lines and rows of metrics.jsonl
-    # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    # also write metrics as event files in WORKDIR/tensorboard (extra `tensorboard`)
     config.tensorboard = False
-    config.tracker = ''  # 'wandb' or 'trackio': metrics also go there (extras of these names)
+    config.tracker = ''  # 'wandb' or 'trackio': also send metrics there (extras of these names)
     config.project = 'gpt1_jax'  # project name at the tracker
-    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
+    # 'START:STOP': record a trace of these updates in WORKDIR/profile, for TensorBoard
     config.profile = ''
-    # a run, novels or hf:USER/NAME: its weights, a fresh schedule
+    # a run, novels or hf:USER/NAME: start from its weights, with a fresh schedule
     config.init_from = config_dict.placeholder(str)
-    config.init_step = config_dict.placeholder(int)  # which of its checkpoints; default the latest
+    config.init_step = config_dict.placeholder(int)  # checkpoint of init_from (default: the latest)
     return config
 
 
 def warmup_steps(given: int | None, total: int) -> int:
-    """The updates of warm-up in a run of `total`: those given, or the paper's, at most a tenth."""
+    """Return the given warm-up, or else the paper's, at most a tenth of `total` updates."""
     if given is None:
         return min(WARMUP, total // 10)
     return given
 
 
 def adam():
-    """Fields of the optimizer that pretraining and fine-tuning share."""
+    """Return the optimizer's fields that pretraining and fine-tuning share."""
     config = ConfigDict()
-    config.kind = 'adam'  # 'adam' as released; optax:NAME; or FILE:NAME (CONTRIBUTING.md)
+    config.kind = 'adam'  # 'adam' as released, optax:NAME, or FILE:NAME (CONTRIBUTING.md)
     config.b1 = 0.9  # released code
     config.b2 = 0.999  # released code
     config.eps = 1e-8  # released code
     config.weight_decay = 0.01  # decoupled, on weights, not on biases and gains (4.1: 0.01)
-    config.clip = 1.0  # global gradient norm, 0 = off; released code, unstated for pretraining
+    config.clip = 1.0  # global gradient norm (0: off). Released code, unstated for pretraining
     return config
 
 
-# What a field may be where the type of its default does not say it. SHARED: of pretraining and
+# Rules for fields whose default's type is not rule enough. SHARED is for pretraining and
 # fine-tuning.
 SHARED = {
     'seed': whole(0, 2**32 - 1),

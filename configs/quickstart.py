@@ -1,6 +1,6 @@
-"""GPT-1 in small: what `python -m experiments.quickstart` runs.
+"""The config of `python -m experiments.quickstart`: GPT-1 in small.
 
-It takes five to eight minutes on two CPU cores.
+The quickstart takes five to eight minutes on two CPU cores.
 """
 
 from gpt1_jax.configs import finetune, pretrain, zero_shot
@@ -11,10 +11,10 @@ SAVED = (25, 50, 100, 200, 400, 700, 1000)  # updates whose zero-shot score is p
 
 def get_config():
     config = ConfigDict()
-    config.examples = ConfigDict()  # examples of a task
-    config.examples.train = 1000  # of each task
-    config.examples.dev = 100  # select the best epoch
-    config.examples.test = 800  # reported; from novels never trained on
+    config.examples = ConfigDict()  # examples of each task
+    config.examples.train = 1000  # examples to train on
+    config.examples.dev = 100  # examples that select the best epoch
+    config.examples.test = 800  # examples for the report, from novels never trained on
     config.vocab_size = 2048  # size of the vocabulary
 
     p = config.pretrain = pretrain.get_config()
@@ -31,7 +31,7 @@ def get_config():
     p.eval.every = 200
     p.eval.windows = 256
     p.eval.batch_size = 32
-    p.eval.sample = 16  # tokens that it writes at each validation
+    p.eval.sample = 16  # tokens to write at each validation
     p.checkpoint.every = 400
     p.checkpoint.keep_steps = SAVED
     p.checkpoint.keep_latest = 1

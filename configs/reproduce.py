@@ -1,7 +1,7 @@
-"""The paper's experiments in stages, at the paper's size: what `python -m experiments.reproduce`
-does.
+"""The paper's experiments in stages (`python -m experiments.reproduce`), at the paper's size.
 
-small_cpu.py, overnight_cpu.py and one_gpu.py are the same at sizes that a machine can do.
+small_cpu.py, overnight_cpu.py and one_gpu.py are the same experiments at sizes that one machine can
+do.
 """
 
 from gpt1_jax.configs import experiments, pretrain
@@ -39,10 +39,10 @@ def get_config():
         'baselines',
     )
     # The runs of the other stages: each task under each condition, with all of its seeds.
-    # Conditions: the rows of Table 5 (full, no_pretraining, no_aux, lstm); layers: the numbers of
-    # config.layers; grid: the settings of config.grid, with and without pretraining; zero_shot and
-    # zero_shot_lstm: every saved update, without fine-tuning; BASELINES: what experiments.baselines
-    # computes for each task.
+    # Conditions full, no_pretraining, no_aux and lstm are the rows of Table 5. layers stands for
+    # the numbers of config.layers, grid for the settings of config.grid, with and without
+    # pretraining. zero_shot and zero_shot_lstm score every saved update, without fine-tuning.
+    # experiments.baselines computes BASELINES for each task.
     config.runs = ConfigDict(
         {
             'zero_shot': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot',)},
@@ -57,14 +57,14 @@ def get_config():
         }
     )
 
-    # training books at most, evenly spaced by name; default all
+    # maximum number of training books, evenly spaced by name (default: all)
     config.books = config_dict.placeholder(int)
-    config.valid_books = config_dict.placeholder(int)  # the same of the validation books
+    config.valid_books = config_dict.placeholder(int)  # the same for the validation books
 
-    # deadline, of device time without prepare and report; default none
+    # deadline, of device time without prepare and report (default: none)
     config.minutes = config_dict.placeholder(float)
     config.limits = ConfigDict()  # {stage: minutes}: when they are over, the next stage begins
-    # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
+    # checkpoints scored zero-shot, evenly spaced on a log scale, if
     # config.pretrain.checkpoint.keep_steps names none
     config.saved = 12
 

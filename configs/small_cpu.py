@@ -1,14 +1,13 @@
-"""Every table and figure in small, with experiments.reproduce: one to two hours on two CPU
-cores."""
+"""Every table and figure in small, in one to two hours on two CPU cores (experiments.reproduce)."""
 
 from gpt1_jax.configs import reproduce
 from ml_collections import ConfigDict
 
 SAVED = (50, 100, 200, 400, 800, 1600, 3000)  # updates whose zero-shot figures are plotted
 
-# Training rows where they are not 1,200, so that a run takes half a minute, of RACE two: rows of
-# CoLA and SST-2 are short, the others here have two sequences (both orders, both endings), RACE
-# four, RTE long ones.
+# Training rows of a set if they are not 1,200, so that a run takes half a minute (RACE: two
+# minutes). Rows of CoLA and SST-2 are short. The other sets have two sequences a row (both orders,
+# both endings), RACE has four, and RTE has long rows.
 ROWS = {
     'cola': 2000,
     'sst2': 2000,
@@ -25,7 +24,7 @@ ROWS = {
 def get_config():
     config = reproduce.get_config()
     config.books = 50  # training books used, evenly spaced by name: about one epoch
-    config.valid_books = 4  # of the validation books, where the corpus has some
+    config.valid_books = 4  # of the validation books, if the corpus has any
 
     p = config.pretrain
     p.model.n_layer = 4
@@ -56,11 +55,11 @@ def get_config():
             },  # time steps laid out in a row: faster on a CPU
             'optimizer': {'peak_rate': 3e-3},
         }
-    )  # of 1e-3 and 3e-3 the better one for each kind of model
+    )  # the better rate of 1e-3 and 3e-3 for each kind of model
 
     f = config.finetune
-    f.optimizer.peak_rate = 5e-4  # a small model wants a higher rate
-    f.batch.size = 16  # few rows: smaller batches make more updates of them
+    f.optimizer.peak_rate = 5e-4  # a small model needs a higher rate
+    f.batch.size = 16  # few rows: smaller batches make more updates
     f.batch.eval_size = 64
     f.batch.lengths = 2  # one program is compiled for each
     f.model.unroll = 4
@@ -68,7 +67,7 @@ def get_config():
     f.data.eval_rows = 500
     f.log_every = 75
 
-    # A run each
+    # One run for each large set
     config.seeds = (0,)
     config.seeds_small = (0, 1, 2)
     config.tasks = ConfigDict()  # overrides of config.finetune for a task
@@ -78,7 +77,7 @@ def get_config():
     # the first is the setting above
     config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1.5e-3)}})
     config.grid_seeds = (0,)  # one run a setting
-    config.layers = (-1, *range(p.model.n_layer + 1))  # all there are
+    config.layers = (-1, *range(p.model.n_layer + 1))  # all layers
 
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'data': {'rows': 800}})  # the same at every update

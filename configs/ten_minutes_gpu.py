@@ -1,5 +1,4 @@
-"""Ten minutes of one H200: a GPT of 30M parameters that reads novels, then learning curves of what
-fine-tuning makes of it.
+"""Ten minutes of one H200: a GPT of 30M parameters that reads novels, and learning curves.
 
 gpt1 pretrain --config=configs/ten_minutes_gpu.py:pretrain --config.data.tokens=tokens \\
     --workdir=runs/novels_30M
@@ -12,7 +11,7 @@ from gpt1_jax.configs import overnight_cpu
 from ml_collections import ConfigDict
 
 STEPS = 8_700  # of 64 x 512 tokens: 285M tokens, 3.8 epochs of 620 novels
-# that fine-tuning rows are padded to: each set compiles these programs once
+# of padded fine-tuning rows: each set compiles a program for each length once
 LENGTHS = (32, 64, 128, 256)
 
 
@@ -21,7 +20,7 @@ def get_config(part=None):
         return model(part)
     config = overnight_cpu.get_config()
     config.pretrain = model('pretrain')  # the model
-    config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all there are
+    config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all layers
 
     f = config.finetune
     f.data.n_ctx = LENGTHS[-1]  # few rows are longer
@@ -35,14 +34,14 @@ def get_config(part=None):
     c.tasks = 'sst2', 'mnli', 'qnli'  # the other sets are given on the command line
     c.rows = (500, 2000, 10000)
     c.seeds = (0, 1, 2)
-    # from what the rule for an open rate gives at this width
+    # upwards from the rate that the rule for an open rate gives at this width
     c.trials = ((1.4e-4, 600), (2.8e-4, 600), (5.6e-4, 600))
     c.trial_rows = 4000  # training rows of a trial
     return config
 
 
 def model(part):
-    """The config of pretraining: 'pretrain'."""
+    """Return the config of pretraining. part: 'pretrain'."""
     p = overnight_cpu.model(part)
     p.model.n_layer = 8
     p.model.n_embd = 512

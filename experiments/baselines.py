@@ -1,16 +1,19 @@
-"""Baselines beside the fine-tuned tables: a constant answer, shared words, n-grams, and linear
-models of the frozen model's hidden states and log-probabilities.
+"""Computes baselines for the fine-tuned tables, without fine-tuning.
 
 python -m experiments.baselines --config=configs/overnight_cpu.py --config.pretrained=novels \\
     --data=DATA \\
     --out=runs/paper/baselines.json [--task=stsb]
 
-Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the
-same config, at most 20,000 of train; a set takes minutes, nearly all for the frozen model. The same
-with random weights shows what the architecture and the lengths bring without pretraining; without
---config.pretrained there is no frozen model. Writes FILE and a Markdown table beside it; what FILE
-has of the same data, rows, weights and code of the baselines is skipped, and rows of other weights
-are dropped. The other scripts read baselines.json in config.out.
+The baselines are a constant answer, shared words, n-grams, and linear models of the frozen model's
+hidden states and log-probabilities. They need scikit-learn (extra `baselines`). They train and
+score on the rows that fine-tuning uses with the same config, at most 20,000 of train. A set takes
+minutes, nearly all for the frozen model. The frozen model is also run with random weights, to show
+the effect of the architecture and the lengths without pretraining. Without --config.pretrained
+there is no frozen model.
+
+The program writes FILE, and a Markdown table with the same name. If FILE has rows of the same data,
+rows, weights and code of the baselines, they are not computed again. Rows of other weights are
+dropped. The other programs read baselines.json in config.out.
 """
 
 import fcntl
@@ -40,7 +43,7 @@ from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import lock, provenance
 
-MOST_ROWS = 20_000  # of training, so that a full set takes minutes as well
+MOST_ROWS = 20_000  # of training, so that a full set also takes minutes
 SCORES = tuple(
     dict.fromkeys(
         [*numbers.TABLE2, *numbers.TABLE3, *numbers.TABLE4, *sum(numbers.GLUE.values(), ())]
@@ -54,13 +57,13 @@ def run(
     names: Sequence[str] = (),
     wanted: Sequence[str] = tuple(scores.BASELINES),
 ) -> list[dict]:
-    """Compute the baselines of the paper's sets whose data exists, or of those named, and write
-    `out` and its table.
+    """Compute baselines, write `out` and its table, and return the file's rows.
 
-    config: configs/experiments.py's. wanted: names in scores.BASELINES. Several processes may write
-    one file. Returns its rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if
-    it is undefined, 'n', 'train_rows', 'inputs' (a digest), 'commit', of a frozen model 'weights'
-    (its digest), of probes 'layer'}.
+    config: configs/experiments.py's. names: the sets, by default the paper's sets whose data
+    exists. wanted: names in scores.BASELINES. Several processes may write the same file. A row is
+    {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if it is undefined, 'n',
+    'train_rows', 'inputs' (a digest), 'commit'}. A frozen model adds 'weights' (its digest), and a
+    probe also 'layer'.
     """
     out = pathlib.Path(out)
     config = config.copy_and_resolve_references()
@@ -96,7 +99,8 @@ def run(
 
 
 def _change(out, keep=lambda row: True, more=()):
-    """Keep some rows of the file and append more; returns how many went. Other processes wait."""
+    """Keep some rows of the file, append more, and return how many were dropped. Other processes
+    wait."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with open(out.with_name(f'{out.name}.lock'), 'w') as file:
         lock.flock(file, fcntl.LOCK_EX)
@@ -108,8 +112,8 @@ def _change(out, keep=lambda row: True, more=()):
 
 
 def _inputs(run):
-    """A digest of what decides the rows of a set's baselines but for the weights: files, numbers of
-    rows, this code."""
+    """Return a digest of everything but the weights that decides the rows of a set's baselines:
+    files, numbers of rows, this code."""
     data = run.config.data
     task = tasks.get(run.task)
     files = [
@@ -124,15 +128,15 @@ def _inputs(run):
 
 @functools.lru_cache(maxsize=3)  # the splits of one set
 def read(task: str, directory: str, split: str, limit: int | None) -> list[Example]:
-    """The examples of a split, at most `limit` of them."""
+    """Return the examples of a split, at most `limit`."""
     return splits.choose(tasks.get(task).read(directory, split), limit)
 
 
 def of_task(
     run: Run, name: str, models: 'Models | None', most: int | None = None
 ) -> Iterator[dict]:
-    """Yields the rows of a baseline on the splits that fine-tuning scores. most: at most so many
-    training rows."""
+    """Yield the rows of a baseline on the splits that fine-tuning scores. most: the maximum number
+    of training rows."""
     from experiments.lib import baselines  # scikit-learn, an extra
 
     task = tasks.get(run.task)
@@ -175,7 +179,7 @@ def of_task(
 
 
 class Models:
-    """The frozen models: a pretrained run's, and the same with random weights."""
+    """The frozen models: a pretrained run's model, and the same model with random weights."""
 
     def __init__(self, origin: str) -> None:
         run = load.open_pretrained(origin)
@@ -192,9 +196,12 @@ class Models:
     def states(
         self, sequences: Sequence[tuple[str, ...]], pretrained: bool
     ) -> dict[int, np.ndarray]:
-        """{layer: float32[n, D]}: the mean over the last text's tokens of the hidden states after
-        half of the layers, and after all. Of a text longer than the context, or than half of it
-        where there are two, the first tokens are read; one without tokens is zeros."""
+        """Return {layer: float32[n, D]}, the hidden states after half of the layers and after all.
+
+        A state is the mean over the last text's tokens. If a text is longer than the context, or
+        than half of it for two texts, only its first tokens are read. A text without tokens gives
+        zeros.
+        """
         ids = [self._lines(texts) if len(texts) > 1 else self._alone(*texts) for texts in sequences]
         found = {}
         params = self.params[pretrained]
@@ -206,8 +213,11 @@ class Models:
         return found
 
     def log_probs(self, sequences: Sequence[tuple[str, ...]], pretrained: bool) -> np.ndarray:
-        """float64[n, 2]: the log-probability of the last text after a line break and the text
-        before it, if there is one, and how many tokens that is; texts are cut as in `states`."""
+        """Return float64[n, 2], the log-probability of the last text and its number of tokens.
+
+        The last text follows a line break, and the text before it if there are two. Texts are cut
+        as in `states`.
+        """
         ids = [self._lines(texts) for texts in sequences]
         found = np.array([(0.0, n) for _, n in ids])
         found[found[:, 1] > 0, 0], _ = log_probs.last_tokens(
@@ -216,7 +226,7 @@ class Models:
         return found
 
     def _lines(self, texts):
-        """(ids, how many are the last text's): each text after a line break."""
+        """Return (ids, how many belong to the last text), each text after a line break."""
         room = self.model.config.n_ctx // len(texts)
         lines = [[self.tokenizer.newline_id, *self._encode(text)][:room] for text in texts]
         return sum(lines, []), len(lines[-1]) - 1

@@ -1,13 +1,13 @@
-"""Section 4.2, GLUE: the zip that the leaderboard takes, from fine-tuned runs.
+"""Writes the zip file for the GLUE leaderboard (Section 4.2) from fine-tuned runs.
 
 python -m experiments.glue_submission --config=configs/experiments.py --out=submission.zip \\
     --config.submission.cola=runs/cola --config.submission.mnli=runs/mnli ...
 
-Eleven files: nine tasks, MNLI's two test sets, and AX by the model of MNLI. A task without a run of
-its own is fine-tuned as in Tables 2 and 4, with its first seed, where --config.pretrained and
---config.data are given. The parameters are those that were best on dev, as in the released code;
---selection=final takes the last ones. The rows of each file are compared with those of its test
-file, and the same predictions give the same bytes.
+The zip has eleven files for nine tasks: MNLI has two test sets, and MNLI's model also predicts AX.
+If a task has no run in config.submission, and --config.pretrained and --config.data are given, it
+is fine-tuned as in Tables 2 and 4, with its first seed. The parameters that were best on dev are
+used, as in the released code. --selection=final uses the last parameters. The rows of each file are
+compared with its test file, and the same predictions give the same bytes.
 """
 
 import io
@@ -35,8 +35,10 @@ HEADER = 'index\tprediction'
 
 
 class Member(NamedTuple):
-    """One file of the zip. task, split: what predicts it. labels: what a prediction may be; () = a
-    number from 0 to 5.
+    """A file of the zip.
+
+    task, split: the task whose model predicts the file, and the split. labels: the allowed
+    predictions, or () for a number from 0 to 5.
     """
 
     task: str
@@ -64,12 +66,12 @@ INCOMPLETE = 'a submission needs all nine tasks and their test files: '
 def run(
     config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', dry_run: bool = False
 ) -> None:
-    """Predict every test set with its task's run, and write the zip `out`. Warns of sets of another
-    size than the published one, which the leaderboard would refuse.
+    """Predict every test set with its task's run, and write the zip `out`.
 
-    config: configs/experiments.py's; `submission` names a run directory for a task. selection:
-    'best' or 'final' parameters. dry_run: look for runs and files, list what would be fine-tuned,
-    and stop. UserError listing all runs and test files that are missing.
+    A set of another size than the published set gets a warning, because the leaderboard would
+    refuse it. config: configs/experiments.py's. Its `submission` names a run directory for a task.
+    selection: 'best' or 'final' parameters. dry_run: look for runs and files, list the runs to
+    fine-tune, and stop. UserError with all missing runs and test files.
     """
     runs = open_runs(config, dry_run)
     if dry_run:
@@ -90,10 +92,9 @@ def run(
 
 
 def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Run]:
-    """{task: its run}: those that `config.submission` names and, where there is a pretrained run,
-    the others made.
+    """Return {task: its run}, from `config.submission` or by fine-tuning a pretrained run.
 
-    UserError listing every run and test file that is missing, before any fine-tuning.
+    UserError with every missing run and test file, before any fine-tuning.
     """
     runs = {}
     to_make = []
@@ -124,8 +125,7 @@ def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Ru
 
 
 def _fine_tune(config, tasks_to_make, dry_run):
-    """{task: its run} of tasks that are fine-tuned here, with their first seed; empty in a dry
-    run."""
+    """Fine-tune tasks with their first seed, and return {task: its run}, empty in a dry run."""
     specs = [
         run
         for task in tasks_to_make
@@ -149,10 +149,11 @@ def _fine_tune(config, tasks_to_make, dry_run):
 
 
 def check(name: str, ids: Sequence[str], wanted: Sequence[str], labels: Sequence[str]) -> None:
-    """UserError naming what the leaderboard would refuse in a member: a label, the number of rows,
-    or the first row whose index is not the test file's.
+    """Raise UserError for a member that the leaderboard would refuse.
 
-    ids: of the predictions. wanted: the indices of the test file, in order. labels: of the model.
+    The error names a label, the number of rows, or the first row with another index than the test
+    file. ids: of the predictions. wanted: the indices of the test file, in order. labels: of the
+    model.
     """
     allowed = MEMBERS[name].labels
     for label in labels:
@@ -168,8 +169,8 @@ def check(name: str, ids: Sequence[str], wanted: Sequence[str], labels: Sequence
 
 
 def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[str]) -> str:
-    """The text of one member. scores: float[n, labels], or float[n, 1] of STS-B; labels: the names
-    in score order."""
+    """Return the text of a member. scores: float[n, labels], or float[n, 1] for STS-B. labels: the
+    names in score order."""
     wanted = len(labels) if MEMBERS[name].labels else 1
     if scores.shape[1] != wanted:
         raise UserError(f'{name}: {scores.shape[1]} scores a row, must be {wanted}')
@@ -181,13 +182,13 @@ def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[st
 
 
 def write(out: str | pathlib.Path, members: Mapping[str, str]) -> None:
-    """Write {name: text} as a zip, all of it or nothing. The same members give the same bytes: no
-    times, no compression."""
+    """Write {name: text} as a zip, all or nothing. The same members give the same bytes, as the zip
+    has no times and no compression."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, 'w', zipfile.ZIP_STORED) as archive:
         for name, text in members.items():
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            # Unix wherever it was made
+            # Always Unix, so that the bytes do not depend on the machine
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, text)
@@ -196,8 +197,8 @@ def write(out: str | pathlib.Path, members: Mapping[str, str]) -> None:
 
 
 def read_scores(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
-    """(ids, scores float[n, labels]) of a predictions file, labelled or not. UserError naming a
-    wrong line."""
+    """Return (ids, scores float[n, labels]) of a predictions file, labelled or not. UserError with
+    the number of a wrong line."""
     rows = results.read(path)
     for number, row in enumerate(rows, 1):
         if cause := metrics.wrong_with(row):
@@ -208,7 +209,7 @@ def read_scores(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
 
 
 def _open(directory, task):
-    """The Run in a directory. UserError where it is not a run of the task, or has no weights."""
+    """Return the Run in a directory. UserError if it is not a run of the task or has no weights."""
     run = workdir.load(directory)
     if run.config['kind'] != 'finetune' or run.config['task'] != task:
         raise UserError(f'{directory}: a run of {run.config.get("task", "pretraining")}')

@@ -1,20 +1,21 @@
-"""Section 5's claim as learning curves: fine-tuning with and without pretraining, over the number
-of training rows.
+"""Draws learning curves for Section 5's claim: fine-tuning with and without pretraining.
 
 python -m experiments.learning_curves --config=configs/overnight_cpu.py \\
     --config.pretrained=novels --config.data=DATA \\
     --config.out=runs/curves [--dry_run]
 python -m experiments.learning_curves --draw=experiments/results/ten_minutes_gpu
 
-Each condition of config.curves.conditions first has its own search: every (rate, updates) of
-config.curves.trials, on config.curves.trial_rows rows, scored on other rows of the training file;
-with a single trial there is nothing to search. With the best one it then trains on each number of
-rows of config.curves.rows, or on all that there are if those are fewer, and is scored on dev.
-Beside them: n-grams, a logistic regression on the same rows (scikit-learn). Writes
-learning_curves.json, .md and .png in config.out, and sets.png: each set with all of its rows,
-beside the best baseline without a model (baselines.json, if experiments.baselines has written it
-there) and the paper. Rerun an interrupted command to resume it. --draw=DIR writes all but the JSON
-again.
+The curves are over the number of training rows. First each condition of config.curves.conditions
+has its own search: every (rate, updates) of config.curves.trials trains on config.curves.trial_rows
+rows and is scored on other rows of the training file. A single trial needs no search. With the best
+trial, the condition then trains on each number of rows of config.curves.rows, or on all rows if the
+set has fewer, and is scored on dev. A logistic regression of n-grams (scikit-learn) is trained on
+the same rows.
+
+The program writes learning_curves.json, .md and .png in config.out, and sets.png. sets.png shows
+each set with all of its rows, the best baseline without a model, and the paper's result. The
+baseline comes from baselines.json, if experiments.baselines has written it there. Rerun an
+interrupted command to resume it. --draw=DIR writes all files but the JSON again.
 """
 
 import importlib.util
@@ -50,7 +51,7 @@ CONDITIONS = {
     'no_aux': 'without the auxiliary LM',
 }
 HELD_OUT = 1000  # rows of a training file that score its trials
-# Of sets.png
+# The names in sets.png
 LEGEND = ('from scratch', 'pretrained', 'best word-count baseline', 'the paper, 117M (test)')
 SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
 NO_HEADER = ('cola', 'scitail')  # sets whose training file begins with a row
@@ -58,14 +59,13 @@ Trial = tuple[float, int]  # (peak rate, updates)
 
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
-    """Search, train, and write the curves; returns the lines of learning_curves.md, none in a dry
-    run.
+    """Search, train, write the curves, and return the lines of learning_curves.md.
 
-    Sets without data are named and left out. UserError for a mistake in the config, and after the
-    curves are written where runs failed.
+    A dry run returns no lines. Sets without data are named and left out. UserError for a mistake in
+    the config, and, after the curves are written, if runs failed.
     """
     run_list.check(config)
-    if importlib.util.find_spec('sklearn') is None:  # needed last
+    if importlib.util.find_spec('sklearn') is None:  # checked now, because n-grams run last
         raise UserError("the n-grams need scikit-learn: pip install 'gpt1_jax[baselines]'")
     config = with_data(config)
     trials = runner.carry_out(config, trial_runs(config), dry_run)
@@ -91,8 +91,8 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
 
 
 def publish(path: pathlib.Path) -> list[str]:
-    """Write the page and the figures of a learning_curves.json beside it; returns the lines of the
-    page."""
+    """Write the page and the figures next to a learning_curves.json, and return the page's
+    lines."""
     found = storage.read_json(path)
     draw(path.with_suffix('.png'), found['points'])
     known = scores.baselines(path.with_name(scores.BASELINES_FILE))
@@ -103,7 +103,7 @@ def publish(path: pathlib.Path) -> list[str]:
 
 
 def with_data(config: ConfigDict) -> ConfigDict:
-    """A copy of the config with the sets that are there. UserError if none is."""
+    """Return a copy of the config with only the sets that exist. UserError if there are none."""
     config = config.copy_and_resolve_references()
     directories = {task: run_list.directory(config, task) for task in config.curves.tasks}
     config.curves.tasks = tuple(
@@ -122,8 +122,8 @@ def with_data(config: ConfigDict) -> ConfigDict:
 
 
 def trial_runs(config: ConfigDict) -> list[Run]:
-    """A run of seed 0 for each task, condition and trial, on a part of the training rows; none for
-    a single trial."""
+    """Return a run of seed 0 for each task, condition and trial, on a part of the training rows.
+    There are no runs for a single trial."""
     if len(config.curves.trials) == 1:
         return []
     config = config.copy_and_resolve_references()
@@ -143,7 +143,7 @@ def trial_runs(config: ConfigDict) -> list[Run]:
 
 
 def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
-    """The runs of every point: all of a seed before the next seed."""
+    """Return the runs of every point, all runs of a seed before the next seed."""
     return [
         run
         for seed in config.curves.seeds
@@ -157,8 +157,8 @@ def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> l
 
 
 def rows_of(config: ConfigDict, task: str, wanted: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of training rows of a task's points: those that are wanted, or all that there
-    are."""
+    """Return the numbers of training rows of a task's points: the wanted numbers, or at most all
+    its rows."""
     n = len(baselines.read(task, run_list.directory(config, task), 'train', None))
     return tuple(dict.fromkeys(min(rows, n) for rows in wanted))
 
@@ -166,8 +166,8 @@ def rows_of(config: ConfigDict, task: str, wanted: Sequence[int]) -> tuple[int, 
 def with_trial(
     config: ConfigDict, task: str, condition: str, trial: Trial, rows: int, seeds: Sequence[int]
 ) -> list[Run]:
-    """Fine-tuning runs on so many rows: the paper's three epochs, or as many as make the updates of
-    the trial."""
+    """Return fine-tuning runs on `rows` rows, for the paper's three epochs, or for enough epochs to
+    make the trial's updates."""
     rate, updates = trial
     if rows < config.finetune.batch.size:
         raise UserError(
@@ -187,11 +187,10 @@ def with_trial(
 
 
 def divide(task: str, directory: str, part: pathlib.Path) -> None:
-    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a
-    line.
+    """Write PART/train.tsv and dev.tsv, both from a set's training file with one row a line.
 
-    UserError for a set whose training rows are not one text file of their own (RACE, Story Cloze,
-    TFDS, Parquet).
+    UserError if the training rows are not a single, separate text file (RACE, Story Cloze, TFDS,
+    Parquet).
     """
     train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
     if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
@@ -217,7 +216,7 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
 
 
 def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: str) -> Trial:
-    """The trial with the highest metric on the held-out rows; of equal ones the first."""
+    """Return the trial with the highest metric on the held-out rows, the first of equal trials."""
     if not trials:
         return config.curves.trials[0]
     own = [run for run in trials if (run.task, run.condition.split('@')[0]) == (task, condition)]
@@ -236,7 +235,7 @@ def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: 
 
 
 def result(run: Run) -> dict:
-    """The row of results.jsonl with the task's first metric on dev."""
+    """Return the row of results.jsonl with the task's first metric on dev."""
     metric = tasks.get(run.task).metrics[0]
     return next(
         row
@@ -258,10 +257,12 @@ def trial_row(run: Run) -> dict:
 
 
 def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
-    """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has
-    results; of the other conditions also 'difference', [value, low, high], what the pretrained one
-    is above them, over the same items and seeds. The n-grams, on the same rows, have no
-    interval."""
+    """Yield every point that has results.
+
+    A point is {'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'}. Conditions other
+    than 'pretrained' also have 'difference': [value, low, high], pretrained minus the condition,
+    over the same items and seeds. The n-grams are trained on the same rows, and have no interval.
+    """
     for task in config.curves.tasks:
         for rows in dict.fromkeys(run.config.data.train_rows for run in runs if run.task == task):
             found = {}
@@ -305,11 +306,11 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
 
 
 def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
-    """A row for each set, from its points with the most training rows; the largest gain first.
+    """Return a row for each set, from its points with the most training rows, largest gain first.
 
     known: the rows of baselines.json. A row has 'task', 'rows', 'pretrained' and 'scratch'
-    (points), 'baseline' (the highest value of those without a model, and its name, or None) and
-    'paper' (a fraction, or None).
+    (points), 'baseline' (the highest value of a baseline without a model, and its name, or None)
+    and 'paper' (a fraction, or None).
     """
     found = []
     for task in dict.fromkeys(point['task'] for point in points):
@@ -343,8 +344,8 @@ def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
 
 
 def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict]) -> None:
-    """A line for each set, from scratch to pretrained, beside the best baseline and the paper.
-    known: as best_rows."""
+    """Draw a line for each set, from scratch to pretrained, with the best baseline and the paper.
+    known: as in best_rows."""
     rows = best_rows(points, known)
     if not rows:
         return
@@ -428,8 +429,8 @@ def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict])
 
 
 def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
-    """A panel for each task that has several points: its metric against training rows, a line for
-    each condition."""
+    """Draw a panel for each task that has several points: its metric against training rows, with a
+    line for each condition."""
     styles = {
         'pretrained': ('pretrained', '-', 0.15),
         'from scratch': ('scratch', '-', 0.15),
@@ -468,19 +469,19 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
 
 
 def label(row: Mapping) -> str:
-    """The name that the paper has for the task of a point or trial."""
+    """Return the paper's name for the task of a point or trial."""
     return SCORES[row['task']].label if row['task'] in SCORES else row['task']
 
 
 def with_metric(row: Mapping) -> str:
-    """The name of a set with its metric, except accuracy: 'QQP (F1)'."""
+    """Return the name of a set with its metric, except accuracy: 'QQP (F1)'."""
     metric = SCORES[row['task']].metric
     shown = {'accuracy': '', 'f1': ' (F1)'}.get(metric, f' ({metric.capitalize()})')
     return f'{label(row)}{shown}'
 
 
 def set_table(rows: Sequence[dict]) -> list[str]:
-    """The table of `best_rows`."""
+    """Return the lines of the table of `best_rows`."""
     cells = []
     for row in rows:
         seeds = [len(row[name]['seeds']) for name in ('pretrained', 'scratch')]
@@ -517,7 +518,8 @@ def set_table(rows: Sequence[dict]) -> list[str]:
 
 
 def lines(found: dict, known: Sequence[dict]) -> list[str]:
-    """The page. found: the contents of learning_curves.json. known: the rows of baselines.json."""
+    """Return the page's lines. found: the contents of learning_curves.json. known: the rows of
+    baselines.json."""
     pretrained, *others = CONDITIONS.values()
     others = [name for name in others if any(row['condition'] == name for row in found['points'])]
     header = ['task', 'training rows', pretrained]
@@ -576,7 +578,7 @@ def lines(found: dict, known: Sequence[dict]) -> list[str]:
 
 
 def _spanned(row, sign=''):
-    """A point's value with its interval; n/a without a point."""
+    """Return a point's value with its interval, n/a without a point."""
     if row is None:
         return scores.NA
     return f'{scores.percent(row["value"], sign)} ({scores.span(row["low"], row["high"], sign)})'

@@ -1,9 +1,9 @@
-"""Pretraining curves of several runs side by side, as one PNG file. Needs no display.
+"""Draws the pretraining curves of several runs to a PNG file, without a display.
 
 python -m experiments.plots runs/gpt1 runs/lstm --out=runs.png
 
-Loss, learning rate, held-out perplexity and throughput from each run's metrics.jsonl, finished or
-not.
+The curves are loss, learning rate, held-out perplexity and throughput, from each run's
+metrics.jsonl. The runs need not be finished.
 """
 
 import argparse
@@ -35,8 +35,8 @@ PANELS = {
 def training_curves(
     path: str | pathlib.Path, curves: Mapping[str, Mapping[str, Sequence[tuple]]]
 ) -> None:
-    """Draw several runs on the same axes against updates, a panel for each of PANELS. curves:
-    {label: `read_curves` of that run}."""
+    """Draw several runs on the same axes against updates, with a panel for each of PANELS. curves:
+    {label: `read_curves` of the run}."""
     colours = [
         COLOURS[name] for name in ('pretrained', 'scratch', 'race', 'sst2', 'dpr', 'train', 'cola')
     ]
@@ -67,8 +67,8 @@ def training_curves(
 
 
 def _panel(axes, field, drawn, styles):
-    """One field of metrics.jsonl. drawn: {label: [(step, value), ...]}, of the runs that have
-    it."""
+    """Draw a field of metrics.jsonl. drawn: {label: [(step, value), ...]} of the runs that have
+    the field."""
     if not drawn:
         axes.set_yticks([])
         axes.annotate(
@@ -80,7 +80,7 @@ def _panel(axes, field, drawn, styles):
         axes.plot(*zip(*points), linewidth=1.2, marker=marker, markersize=4, **styles[label])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:,.8g}'))
     values = [value for points in drawn.values() for _, value in points if value > 0]
-    # Throughput too where a run on a CPU is beside one on an accelerator.
+    # Also for throughput, if one run is on a CPU and another on an accelerator.
     if values and (
         field == 'valid_perplexity' or field == 'tokens_per_s' and max(values) > 20 * min(values)
     ):
@@ -91,9 +91,11 @@ def _panel(axes, field, drawn, styles):
 
 
 def read_curves(run: pathlib.Path) -> dict[str, list[tuple]]:
-    """{field: [(step, value), ...]} of PANELS from a run's metrics.jsonl: one point a step, the
-    last that was written, without values that are not finite numbers. UserError where there are no
-    rows."""
+    """Return {field: [(step, value), ...]} of PANELS from a run's metrics.jsonl.
+
+    A step has one point, the last that was written. Values that are not finite are left out.
+    UserError if there are no rows.
+    """
     path = run / 'metrics.jsonl'
     rows = results.read(path, results.OF_A_STEP)
     if not rows:
@@ -120,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument('--out', default='runs.png', help='the PNG file (default: runs.png)')
     chosen = parser.parse_args(arguments)
     try:
-        names = {storage.absolute(run): run for run in chosen.runs}  # one given twice is drawn once
+        names = {storage.absolute(run): run for run in chosen.runs}  # a repeated run is drawn once
         training_curves(chosen.out, {name: read_curves(path) for path, name in names.items()})
     except (UserError, OSError) as error:
         print(f'error: {os_line(error) if isinstance(error, OSError) else error}', file=sys.stderr)

@@ -1,13 +1,12 @@
-"""Sections 4.2 and 5: Tables 2 to 5, both panels of Figure 2, BLiMP and the claims, from one list
-of runs.
+"""Makes Tables 2 to 5, both panels of Figure 2, BLiMP and the claims (Sections 4.2 and 5).
 
 python -m experiments.tables --config=configs/experiments.py --config.pretrained=runs/gpt1 \\
     --config.lstm=runs/lstm \\
     --config.data=DATA --config.out=runs/paper [--only=table2] [--only=claims] [--dry_run]
 
-Writes OUT/NAME.md, and OUT/NAME.png of a figure, for each NAME of --only, by default all. Runs that
-several of them need are done once. RACE is one model, trained on middle and high school questions
-together; its last row is over all questions.
+The program writes OUT/NAME.md, and OUT/NAME.png for a figure, for each NAME of --only, by default
+all. If several parts need the same run, it is done once. RACE has one model, trained on middle and
+high school questions together. RACE's last row is over all questions.
 """
 
 import pathlib
@@ -52,7 +51,7 @@ HEADER = (
 
 
 class Table(NamedTuple):
-    """Table 2, 3 or 4. glue: whether the GLUE score is its last row, which has more tasks than the
+    """Table 2, 3 or 4. glue: whether its last row is the GLUE score, which has more tasks than the
     other rows."""
 
     title: str
@@ -101,7 +100,8 @@ def line(config: ConfigDict, runs: Sequence[Run], score: Score) -> list[str]:
 
 
 def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
-    """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
+    """Return (the row of the GLUE score, a remark). The paper's score and ours are over the scores
+    that we have."""
     found = {
         score: scores.find(runs, score) for several in numbers.GLUE.values() for score in several
     }
@@ -109,7 +109,7 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     if not ours:
         return ['GLUE', 'mean', scores.number(numbers.GLUE_SCORE), scores.NA, *[''] * 8], ''
     mean = numbers.glue_score(ours, bootstrap.mean)
-    # Two metrics share theirs
+    # Two metrics of a task share their items
     rows = {(score.task, score.split): each.n for score, each in found.items() if each}
     n = sum(rows.values())
     best = {score: scores.find(runs, score, selection='best') for score in found if found[score]}
@@ -140,8 +140,9 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     ], about
 
 
-# Each has specs(config), its runs; lines(config, these runs with their results), Markdown; and a
-# figure draw(config, runs, path), a PNG file if there is anything to draw.
+# Each part has specs(config), which returns its runs, and lines(config, runs with results), which
+# returns Markdown. A figure also has draw(config, runs, path), which writes a PNG file if there is
+# anything to draw.
 PARTS = {
     'gains': gains,
     'claims': claims,
@@ -158,9 +159,10 @@ PARTS = {
 def run(
     config: ConfigDict, only: Sequence[str] = tuple(PARTS), dry_run: bool = False
 ) -> dict[str, list[str]]:
-    """Do the runs of some parts and write their files; returns {part: its lines}, {} in a dry run.
+    """Do the runs of some parts, write their files, and return {part: its lines}.
 
-    UserError, after all that can be written is, where runs failed or none has its data.
+    A dry run returns {}. UserError, after everything possible is written, if runs failed or no run
+    has its data.
     """
     run_list.check(config)
     planned = {name: PARTS[name].specs(config) for name in only}
@@ -185,7 +187,7 @@ def run(
 
 
 def write(config: ConfigDict, name: str, runs: Sequence[Run]) -> list[str]:
-    """Write OUT/NAME.md and OUT/NAME.png, and print the former; returns its lines."""
+    """Write OUT/NAME.md and OUT/NAME.png, print OUT/NAME.md, and return its lines."""
     path = pathlib.Path(config.out) / f'{name}.md'
     path.parent.mkdir(parents=True, exist_ok=True)
     text = PARTS[name].lines(config, runs)

@@ -1,19 +1,18 @@
-"""Pretrains a baseline and ideas on the same seeds; reports paired differences of the loss with
-their intervals.
+"""Pretrains a baseline and ideas on the same seeds, and reports paired differences of the loss.
 
 python -m experiments.ablate [--config=configs/ablate.py] [--out=runs/ablate] \\
     [--dry_run] [--until=0.01]
 python -m experiments.ablate \\
     --idea='squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared'
 
-An idea is a difference of the pretraining config: a number, or code of yours as FILE:NAME
-(CONTRIBUTING.md, "To try an idea"). Runs of one seed share batches, dropout masks and, where shapes
-agree, initial weights, so that most of the noise between seeds cancels in their difference. Writes
-OUT/report.md and ideas.png.
+An idea is a difference from the baseline's pretraining config: a number, or your own code as
+FILE:NAME (CONTRIBUTING.md, "To try an idea"). Runs with the same seed share batches and dropout
+masks. If shapes agree, they also share initial weights. So most of the noise between seeds cancels
+in their difference. The program writes OUT/report.md and OUT/ideas.png.
 
-Rerun an interrupted command to resume it. Runs in OUT/results.jsonl with the same settings, text,
-files and code are not repeated; those that lack a task of config.tasks, or have it of other files,
-are trained again unless config.keep_checkpoints kept their weights. --until=WIDTH adds seeds, up to
+Rerun an interrupted command to resume it. A run in OUT/results.jsonl with the same settings, text,
+files and code is not repeated. If it lacks a task of config.tasks, or was scored on other files, it
+is trained again unless config.keep_checkpoints kept its weights. --until=WIDTH adds seeds, up to
 config.max_seeds, until every interval of the loss is that narrow.
 """
 
@@ -36,18 +35,18 @@ from gpt1_jax.runs.console import duration
 def run(
     config: ConfigDict, out: str | pathlib.Path, until: float | None = None, dry_run: bool = False
 ) -> list[report.Comparison]:
-    """Does the runs of a ConfigDict of configs/ablate.py that are not done and writes the report;
-    returns what it compares, [] of a dry run.
+    """Does the missing runs of a config, writes the report and returns the comparisons.
 
-    until: seeds are added until all intervals are at most this wide. UserError for a mistake in the
-    config or an idea, and after the report where runs failed.
+    config: as configs/ablate.py returns it. until: seeds are added until all intervals are at most
+    this wide. dry_run: prints the plan and returns []. UserError for a mistake in the config or an
+    idea, and, after the report, if runs failed.
     """
     rules.validate(config, RULES)
     rules.require({'--out': (str(out), run_list.OUT)})
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     results.check(out / 'results.jsonl')
-    names = _compared(config)  # fails before any text is prepared
+    names = _compared(config)  # a mistake fails before any text is prepared
     ideas = runs.ideas(config, out)
     by_name = {idea.name: idea for idea in ideas}
     pairs = [(by_name[a], by_name[b]) for a, b in names]
@@ -64,7 +63,7 @@ def run(
             rows[idea.name, seed] = runs.row_of(idea, seed, config, out, files)
         except Interrupted:
             raise
-        except Exception as error:  # any: it may be of the user's code
+        except Exception as error:  # any: the user's code may raise it
             failed[idea.name, seed] = runner.one_line(error)
             print(f'{idea.name}, seed {seed}: {failed[idea.name, seed]}', flush=True)
 
@@ -101,7 +100,7 @@ def run(
 
 
 def _compared(config):
-    """The names of (idea, what it is compared with): the baseline, and as config.compare has it."""
+    """Returns the pairs of names to compare: each idea with the baseline, and config.compare's."""
     ideas = [runs.parse(text)[0] for text in config.ideas]
     pairs = [(name, runs.BASELINE) for name in ideas]
     for text in config.compare:
@@ -113,7 +112,7 @@ def _compared(config):
 
 
 def _print_plan(config, ideas, out, files):
-    """The runs of a dry run, and how long they will take at the speed of those that are done."""
+    """Prints the runs of a dry run, and their time at the speed of the finished runs."""
     rows = results.read(out / 'results.jsonl', continued=True)
     left = 0
     for idea in ideas:
@@ -155,7 +154,7 @@ def main() -> None:
     f = flags.FLAGS
     if f.idea:
         f.config.ideas = tuple(f.idea)
-        if 'config.compare' not in f:  # the config's is about its own ideas
+        if 'config.compare' not in f:  # config.compare names the config's ideas
             f.config.compare = ()
     run(f.config, f.out, f.until, f.dry_run)
 

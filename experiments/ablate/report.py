@@ -1,4 +1,4 @@
-"""What an ablation found: report.md and the forest plot ideas.png."""
+"""The report of an ablation: report.md and the forest plot ideas.png."""
 
 import math
 import pathlib
@@ -34,9 +34,11 @@ Rows = Mapping[tuple[str, int], dict]  # {(name of an idea, seed): its row of re
 
 
 class Comparison(NamedTuple):
-    """Two ideas, the rows of the seeds that both have, and their Differences: in nats a token, None
-    where the tokenizers differ; in bits a byte, None where the validation texts do or there is no
-    row."""
+    """Two ideas, the rows of the seeds that both have, and their Differences.
+
+    nats: in nats a token, None if the tokenizers differ. bits: in bits a byte. Both are None if the
+    validation texts differ or there is no row.
+    """
 
     name: str
     ideas: tuple[Idea, Idea]
@@ -50,7 +52,7 @@ class Comparison(NamedTuple):
 
 
 def compare(a: Idea, b: Idea, rows: Rows, looks: int) -> Comparison:
-    """looks: as in statistics.paired."""
+    """Returns the Comparison of two ideas. looks: as in statistics.paired."""
     seeds = sorted(seed for name, seed in rows if name == a.name and (b.name, seed) in rows)
     shared = [(rows[a.name, seed], rows[b.name, seed]) for seed in seeds]
     same_text = (
@@ -70,7 +72,7 @@ def compare(a: Idea, b: Idea, rows: Rows, looks: int) -> Comparison:
 
 
 def verdict(found: Difference | None, looks: int = 1) -> str:
-    """'better', 'worse', or why neither can be concluded."""
+    """Returns 'better', 'worse', or the reason why neither can be concluded."""
     if found is None:
         return 'cannot be compared: another validation text, or no run'
     if found.n < 2:
@@ -88,7 +90,7 @@ def verdict(found: Difference | None, looks: int = 1) -> str:
 
 
 def shown(found: Difference | None) -> str:
-    """'-0.0512 (-0.0603 to -0.0421)'"""
+    """Returns '-0.0512 (-0.0603 to -0.0421)'."""
     if found is None:
         return 'n/a'
     return f'{found.mean:+.4f}' + (
@@ -105,7 +107,7 @@ def write(
     looks: int,
     tasks: Iterable[str],
 ) -> None:
-    """Writes report.md and ideas.png. tasks: those that all rows were scored on."""
+    """Writes report.md and ideas.png. tasks: the tasks that all rows were scored on."""
     _draw(out / 'ideas.png', compared)
     level = (
         '95%'

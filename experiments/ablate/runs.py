@@ -1,5 +1,4 @@
-"""The runs of an ablation: the settings of each idea, its text, and the training that is not done
-yet."""
+"""The runs of an ablation: each idea's settings and text, and the training that is missing."""
 
 import contextlib
 import pathlib
@@ -19,8 +18,8 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, provenance, results, workdir
 
 BASELINE = 'baseline'
-# Of workdir.FREE, what makes it another run here: the weights it starts from, what decides
-# rounding, speed and memory.
+# Fields of workdir.FREE that make another run here: they set the initial weights, rounding, speed
+# and memory.
 OWN = (
     'init_from',
     'init_step',
@@ -34,9 +33,11 @@ OWN = (
 
 
 class Idea(NamedTuple):
-    """A named difference from the baseline. changes: {'model.n_head': '2'}, fields of a pretraining
-    config. config:
-    the whole of it. manifest: of its text."""
+    """A named difference from the baseline.
+
+    changes: {'model.n_head': '2'}, fields of a pretraining config. config: the whole config with
+    these changes. manifest: the manifest of its text.
+    """
 
     name: str
     changes: dict[str, str]
@@ -50,7 +51,7 @@ class Idea(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """That a run trains on."""
+        """The number of tokens that a run trains on."""
         c = self.config
         n_ctx = c.model.n_ctx
         all_tokens = self.manifest['splits']['train']['tokens']
@@ -58,8 +59,8 @@ class Idea(NamedTuple):
         return steps * c.batch.size * n_ctx
 
     def key(self, seed: int) -> str:
-        """16 hex digits over all that decides a run's losses: settings, text, files of the user's,
-        code."""
+        """Returns 16 hex digits of everything that decides a run's losses: settings, text, the
+        user's files, and code."""
         config = self.of_seed(seed).to_dict()
         fields = {
             name: value
@@ -77,7 +78,7 @@ class Idea(NamedTuple):
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
-    """(name, changes) of '2 heads: model.n_head=2 batch.size=8'. UserError where it has another
+    """Parses '2 heads: model.n_head=2 batch.size=8' to (name, changes). UserError for another
     form."""
     name, _, rest = text.partition(': ')
     with contextlib.suppress(ValueError):
@@ -88,8 +89,11 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
 
 
 def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
-    """The baseline and each idea of a config, all of them checked before any text is prepared.
-    UserError naming the idea for a mistake in it."""
+    """Returns the baseline and each idea of a config.
+
+    All are checked before any text is prepared. UserError, with the idea's name, for a mistake in
+    an idea.
+    """
     changes = {BASELINE: {}}
     for name, changed in map(parse, config.ideas):
         if name in changes:
@@ -104,7 +108,7 @@ def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
                 configured,
                 pretraining.resolve(configured, storage.path(out / 'runs' / 'new')),
             )
-    manifests: dict[storage.Path, dict] = {}  # of each directory of tokens
+    manifests: dict[storage.Path, dict] = {}  # by directory of tokens
     for name, (_, setting) in resolved.items():
         if setting.tokens not in manifests:
             with _of_idea(name):
@@ -128,7 +132,7 @@ def _of_idea(name):
 
 
 def _configured(base, changes, out):
-    """The pretraining config with changes."""
+    """Returns the pretraining config with changes."""
     config = config_file.with_fields(base, changes)
     if not config.data.tokens:
         text = provenance.digest([config.data.to_dict(), config.tokenizer.to_dict()])
@@ -140,16 +144,15 @@ def _configured(base, changes, out):
 
 
 def files_of(tasks: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """{task: {file: hash}} of what scoring each reads, of {task: directory}. UserError where a file
-    is missing."""
+    """Returns {task: {file: hash}} of the files that scoring reads. tasks: {task: directory}.
+    UserError if a file is missing."""
     return {
         task: zero_shot.files(_scoring(task, directory))[1] for task, directory in tasks.items()
     }
 
 
 def done(idea: Idea, seed: int, rows: Sequence[dict], files: Mapping[str, Mapping]) -> dict | None:
-    """The row of a run that is finished and scored on all tasks, of these files; None where there
-    is none."""
+    """Returns the row of a finished run that is scored on these files of all tasks, or None."""
     key = idea.key(seed)
     return next(
         (
@@ -168,8 +171,11 @@ def done(idea: Idea, seed: int, rows: Sequence[dict], files: Mapping[str, Mappin
 def row_of(
     idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path, files: Mapping[str, Mapping]
 ) -> dict:
-    """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not
-    done. files: as files_of(config.tasks). UserError as in pretraining.run and zero_shot.run."""
+    """Returns a run's row of OUT/results.jsonl.
+
+    If the run is not done, it is trained or resumed, and scored. files: files_of(config.tasks).
+    UserError as in pretraining.run and zero_shot.run.
+    """
     row = done(idea, seed, results.read(out / 'results.jsonl', continued=True), files)
     if row is not None:
         return row
@@ -208,7 +214,7 @@ def row_of(
 
 
 def _scored(task, directory, run, seed):
-    """The row of a task's first metric, over all of its items, at the last step."""
+    """Returns the row of a task's first metric over all of its items, at the last step."""
     scored = _scoring(task, directory)
     scored.init_from = str(run.path)
     row = next(row for row in zero_shot.run(scored, [run.steps()[-1]]) if row['group'] is None)

@@ -1,5 +1,4 @@
-"""Paired differences over seeds: Student's t, its interval, and how many seeds an answer would
-take."""
+"""Paired differences over seeds: Student's t, its interval, and the seeds that an answer takes."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-MOST = 1000  # seeds, more than anybody would run
+MOST = 1000  # seeds: more than anybody would run
 
 
 class Difference(NamedTuple):
-    """The mean over n seeds of a - b, a and b having shared each seed.
+    """The mean of a - b over n seeds that a and b share.
 
-    low, high: the interval of Student's t; p: of its two-sided test; nan with one seed. sd: the
-    standard deviation of the n differences; unpaired_sd: what it would be if a and b had not shared
-    seeds.
+    low, high: the interval of Student's t. p: the p-value of its two-sided test. sd: the standard
+    deviation of the n differences. unpaired_sd: the standard deviation if a and b had not shared
+    seeds. All of these are nan with one seed.
     """
 
     n: int
@@ -29,21 +28,20 @@ class Difference(NamedTuple):
 
     @property
     def identical(self) -> bool:
-        """Whether a and b are equal in each seed: what was changed has no effect at all."""
+        """Whether a and b are equal in each seed, so that the change has no effect at all."""
         return self.mean == 0 and not self.sd > 0
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval does."""
+        """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
 
 def paired(a: Sequence[float], b: Sequence[float], looks: int = 1) -> Difference:
-    """The Difference of values of the same seeds in the same order.
+    """Returns the Difference of values of the same seeds in the same order.
 
-    looks: how many times an interval is computed before it may be reported, of which each gets an
-    equal part of the 5% (Bonferroni), so that all of them hold with 95% probability whenever one
-    stops.
+    looks: how many times an interval is computed before it may be reported. Each look gets an equal
+    part of the 5% (Bonferroni), so that all intervals hold with 95% probability, whenever you stop.
     """
     differences = np.subtract(a, b, dtype=np.float64)
     n = len(differences)
@@ -60,14 +58,14 @@ def paired(a: Sequence[float], b: Sequence[float], looks: int = 1) -> Difference
 
 
 def quantile(n: int, looks: int = 1) -> float:
-    """Half the width of the interval of n seeds, in standard errors: 4.303 with three seeds and one
-    look."""
+    """Returns half the width of the interval of n seeds, in standard errors. With three seeds and
+    one look it is 4.303."""
     return float(special.stdtrit(n - 1, 1 - 0.025 / looks))
 
 
 def seeds_needed(found: Difference, looks: int = 1) -> int | None:
-    """With how many seeds the interval would exclude zero, were the mean and sd those found; None
-    for over MOST."""
+    """Returns how many seeds would make the interval exclude zero, with the mean and sd found.
+    None if they are more than MOST."""
     return next(
         (
             n
@@ -79,8 +77,11 @@ def seeds_needed(found: Difference, looks: int = 1) -> int | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for how many there are (Holm, 1979): all null hypotheses with an adjusted p
-    below 5% can be rejected, with a probability of at most 5% that any of them is true."""
+    """Returns p-values adjusted for their number (Holm, 1979).
+
+    If all null hypotheses with an adjusted p below 5% are rejected, the probability that any of
+    them is true is at most 5%.
+    """
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for rank, i in enumerate(np.argsort(p_values)):

@@ -1,27 +1,26 @@
-"""One command for a GPU or TPU that somebody has for a few minutes: its row for the README, within
-a time limit.
+"""Measures a GPU or TPU within a time limit, and prints its row for the README.
 
 python -m experiments.benchmarks.accelerator --minutes=10 --out=ROW.json
 python -m experiments.benchmarks.accelerator --variants --minutes=2.8 --out=VARIANTS.json
 
-Needs jax, flax, optax, orbax-checkpoint, numpy and ml-collections. In this order, each part in a
-process of its own:
+Needs jax, flax, optax, orbax-checkpoint, numpy and ml-collections. The parts run in this order,
+each in a separate process:
 
-* check: the self-check of every kernel for this device;
+* check: the self-check of every kernel for this device.
 * step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and
-  config.model.kernels, and on a GPU without our options of XLA (gpt1_jax/parallel/xla_options.py);
-* losses: 20 of two layers of the paper's, batches of one window, beside those of a CPU in
-  results/losses_cpu.json;
-* resume: their training with deterministic algorithms, killed and resumed, and one that is not:
-  every array's digest;
-* PyTorch's and transformers' step, where they are installed.
+  config.model.kernels, and on a GPU without our options of XLA (gpt1_jax/parallel/xla_options.py).
+* losses: 20 losses of two of the paper's layers, with batches of one window, compared with the
+  CPU's losses in results/losses_cpu.json.
+* resume: two deterministic trainings, only one of them killed and resumed. The digests of all
+  arrays are compared.
+* PyTorch's and transformers' step, if these are installed.
 
-With --variants only the step is timed, with each choice of kernels and options, the most promising
-first, beside nanoGPT's: which of them is the fastest on this device.
+--variants only times the step, with each choice of kernels and options, and nanoGPT's step, to find
+the fastest choice on this device. The most promising choices run first.
 
-A part that fails is one line of the report. The file is written after each part, so that whatever
-ends this program early, it has what was measured until then. On a CPU, or with --small, all is of a
-small model, and kernels are interpreted. --write_losses makes the CPU's file.
+If a part fails, the report has one line about it. The file is written after each part, so if this
+program ends early, the file has all measurements until then. On a CPU, or with --small, the model
+is small and kernels are interpreted. --write_losses makes the CPU's file.
 """
 
 import json
@@ -55,18 +54,18 @@ from gpt1_jax.runs import results, session
 from gpt1_jax.training import device_data
 
 CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'
-# The largest difference from the CPU's float32 losses, in nats. Of the small model on CPUs, another
-# order of summation (kernels=plain, or jax 0.12) makes 1e-6, and bfloat16 3e-4; the large one
-# rounds larger numbers.
+# The largest difference allowed from the CPU's float32 losses, in nats. For the small model on
+# CPUs, another order of summation (kernels=plain, or jax 0.12) makes a difference of 1e-6, and
+# bfloat16 makes 3e-4. The large model rounds larger numbers.
 TOLERANCE = {'float32': 1e-4, 'bfloat16': 2e-2}
 SMALL = {'n_layer': 2, 'n_embd': 128, 'n_head': 2, 'n_inner': 512, 'n_ctx': 64}
-TWO = {'n_layer': 2}  # of the paper's layers: 20 updates of a window take a CPU about a minute
-VOCABULARY = {False: 40478, True: 512}  # of the paper, and small
+TWO = {'n_layer': 2}  # of the paper's size: 20 updates of a window take a CPU about a minute
+VOCABULARY = {False: 40478, True: 512}  # the paper's, and small
 LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, steps of a window
 STEPS = 20
 KILLED_AFTER = 10
 LONGEST = 0.4  # of the time, for one part
-# Words after a part's name that change what XLA is given.
+# Words after a part's name that change the flags for XLA.
 FLAGS = {
     # Without our options
     'defaults': ' '.join(
@@ -75,7 +74,7 @@ FLAGS = {
     # a * b + c in one instruction, rounded once, in every kernel. No option of jax.jit does that.
     'contracted': '--xla_backend_extra_options=-fp-contract=fast',
 }
-# Of --variants, by platform.
+# The parts of --variants, by platform.
 VARIANTS = {
     'gpu': (
         'step bfloat16 triton',
@@ -89,11 +88,11 @@ VARIANTS = {
     'tpu': ('step bfloat16 auto', 'step bfloat16 xla'),
     'cpu': ('step bfloat16 auto', 'nanogpt', 'step bfloat16 xla', 'step bfloat16 triton'),
 }
-KILLED = {'error': 'killed'}  # what the part `resume` returns with --kill
+KILLED = {'error': 'killed'}  # the result of the part `resume` with --kill
 
 
 def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
-    """The paper's config, or a small one, for so many rows a batch."""
+    """Returns the paper's config, or a small config, with `batch` rows a batch."""
     config = defaults.get_config()
     config.model.update((SMALL if small else {}) | {'dtype': dtype} | model)
     config.batch.size = batch
@@ -102,11 +101,11 @@ def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
     return config
 
 
-# The parts, in a process each; they return plain values
+# The parts, in a process each. They return plain values
 
 
 def check(small: bool) -> dict:
-    """{kernel: 'passed' or what is wrong}; on a CPU of interpreted kernels."""
+    """Returns {kernel: 'passed' or the fault}. On a CPU the kernels are interpreted."""
     model = backbone(
         dict(config_of(small, 'bfloat16', 1).model) | {'vocab_size': VOCABULARY[small]}
     )
@@ -115,8 +114,8 @@ def check(small: bool) -> dict:
 
 
 def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
-    """train_step.measure on all devices, `batch` rows each, and 'refused': {kernel: why plain XLA
-    took its place}."""
+    """Returns train_step.measure's result on all devices, with `batch` rows each, and 'refused':
+    {kernel: why plain XLA took its place}."""
     config = config_of(small, dtype, batch * jax.device_count(), kernels=kernels)
     found = train_step.measure(config, VOCABULARY[small], *LENGTH[small])
     return found | {
@@ -125,7 +124,7 @@ def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
 
 
 def rival(small: bool, name: str, batch: int) -> dict:
-    """What compare.py measures of a contestant in bfloat16, on one device."""
+    """Returns compare.py's measurement of a contestant in bfloat16, on one device."""
     config = config_of(small, 'bfloat16', batch)
     row = compare.contestant(name, config, VOCABULARY[small], *LENGTH[small])
     return row | {
@@ -134,16 +133,16 @@ def rival(small: bool, name: str, batch: int) -> dict:
 
 
 def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = False) -> dict:
-    """{'losses', 'arrays': digests} of session.train on random tokens: resumes in the directory,
-    if a run is there.
+    """Trains on random tokens by session.train and returns {'losses', 'arrays': digests}.
 
-    kill: this process kills itself after KILLED_AFTER updates, once they are saved.
+    If the directory has a run, it is resumed. kill: this process kills itself after KILLED_AFTER
+    updates, once they are saved.
     """
     path = pathlib.Path(directory)
     mesh = sharding.make_mesh(devices=jax.devices()[:1])
     fields = own_fields(config.model.to_dict()) | {'vocab_size': vocab_size}
     model = backbone(fields)
-    # Of half the ids, so that there is something to learn.
+    # Only half of the ids, so that there is something to learn.
     ids = np.random.default_rng(0).integers(
         0, vocab_size // 2, STEPS * config.batch.size * config.model.n_ctx + 1
     )
@@ -152,7 +151,7 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
         stream, config.model.n_ctx, config.batch.size, config.seed, mesh, 'auto'
     )
 
-    def read(step, rows):  # by a thread, a step ahead of the training
+    def read(step, rows):  # called in a thread, a step ahead of the training
         while kill and step > KILLED_AFTER:
             if (path / 'checkpoints' / str(KILLED_AFTER)).exists():
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -184,7 +183,7 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
 
 
 def part(f) -> dict:
-    """The part that the flags name."""
+    """Runs the part that the flags name, and returns its result."""
     name, *others = f.part.split(' ')
     for word in FLAGS.keys() & others:
         others.remove(word)
@@ -211,7 +210,7 @@ def part(f) -> dict:
 
 
 class Clock:
-    """Runs parts as processes until the time is up. arguments: given to each."""
+    """Runs parts as processes until the time is up. arguments: flags for every part."""
 
     def __init__(self, minutes: float, *arguments: str) -> None:
         self.seconds = 60 * minutes
@@ -219,7 +218,7 @@ class Clock:
         self.end = time.monotonic() + self.seconds
 
     def run(self, name: str, *arguments: str) -> dict:
-        """What a part returns, or {'error': in one line}."""
+        """Returns a part's result, or {'error': in one line}."""
         left = min(self.end - time.monotonic(), LONGEST * self.seconds)
         if left < 1:
             return {'error': 'not started: the time was up'}
@@ -260,7 +259,7 @@ class Clock:
 
 
 def measure(f, report) -> dict:
-    """Every part's result; `report` is called with the results so far and a line for each part."""
+    """Returns every part's result. After each part, `report` gets the results so far and a line."""
     clock = Clock(f.minutes)
     found = {}
 
@@ -309,7 +308,7 @@ def measure(f, report) -> dict:
 
 
 def beside_the_cpu(ours: dict, dtype: str, small: bool) -> dict:
-    """The result of the part `losses` with its largest difference from the CPU's losses."""
+    """Returns the result of the part `losses`, with its largest difference from the CPU's."""
     if 'error' in ours:
         return ours
     expected = json.loads(CPU_LOSSES.read_text())['small' if small else 'paper']
@@ -322,7 +321,7 @@ def beside_the_cpu(ours: dict, dtype: str, small: bool) -> dict:
 
 
 def compared(whole: dict, resumed: dict) -> dict:
-    """Whether a run that was killed and resumed has the arrays and losses of one that was not."""
+    """Compares the arrays and losses of a run that was killed and resumed with a whole run's."""
     for result in (whole, resumed):
         if 'error' in result:
             return result
@@ -335,7 +334,7 @@ def compared(whole: dict, resumed: dict) -> dict:
 
 
 def row(found: dict) -> list[str]:
-    """The lines of a Markdown table of one row: what was measured of this device."""
+    """Returns the lines of a Markdown table with one row, the measurements of this device."""
 
     def missing(name):
         why = found.get(name, {}).get('error', '')
@@ -393,7 +392,7 @@ def row(found: dict) -> list[str]:
 
 
 def variants(found: dict) -> list[str]:
-    """The lines of a Markdown table of what --variants measured, the fastest first."""
+    """Returns the lines of a Markdown table of the variants, the fastest first."""
     timed = {name: one for name, one in found.items() if 'tokens_per_s' in one}
     a_device = {
         name: one['tokens_per_s'] / (found['device']['count'] if name.startswith('step') else 1)
@@ -437,7 +436,7 @@ def variants(found: dict) -> list[str]:
 
 
 def _short(result):
-    """A result in one line, without its long parts."""
+    """Returns a result in one line, without its long parts."""
     if 'error' in result:
         return f'failed: {result["error"]}'
     return ', '.join(
@@ -448,7 +447,7 @@ def _short(result):
 
 
 def write_losses() -> None:
-    """The CPU's file: both sizes, float32."""
+    """Writes the CPU's file, with both sizes in float32."""
     found = {}
     for name, small in (('small', True), ('paper', False)):
         with tempfile.TemporaryDirectory() as directory:
@@ -492,7 +491,7 @@ def main() -> None:
         print(line, flush=True)
         record.write(f.out, found, found['device']['name'])
 
-    # What is compiled twice here, but nothing from before
+    # Parts share compiled programs with each other, but not with earlier commands
     with tempfile.TemporaryDirectory() as programs:
         os.environ['JAX_COMPILATION_CACHE_DIR'] = programs
         found = measure(f, report)

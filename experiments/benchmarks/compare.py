@@ -1,5 +1,4 @@
-"""Our training step against others', on one machine in one run: separate processes, one after the
-other, in turns.
+"""Times our training step and others' in turns, on one machine in one run.
 
 python -m experiments.benchmarks.compare --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 \\
@@ -9,10 +8,10 @@ python -m experiments.benchmarks.compare --config=configs/pretrain.py --config.m
     --config.model.n_ctx=128 \\
     --config.batch.size=8 --vocab_size=5000 --warmup=3 --steps=10 --contestants=ours,post-ln
 
-Needs PyTorch and transformers (the extra parity). All use one device, the same random tokens,
-batch, widths, dropout rates, clipping and update, see contestants.py; each turn runs every
-contestant in a process of its own, so that what else the machine does meets all alike. A ratio is
-ours to the other, by medians over all turns' windows.
+Needs PyTorch and transformers (the extra parity). All contestants use one device and the same
+random tokens, batch, widths, dropout rates, clipping and update (see contestants.py). Each turn
+runs every contestant, one after the other in separate processes, so that other load on the machine
+affects all alike. A ratio is ours to the other, by medians over all turns' windows.
 """
 
 import statistics
@@ -44,7 +43,7 @@ CONTESTANTS = (
 def contestant(
     name: str, config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int
 ) -> dict:
-    """The row of one contestant, measured in this process on one device."""
+    """Measures a contestant in this process on one device, and returns its row."""
     if name.startswith('ours'):
         if name == 'ours-xla':
             config.model.kernels = 'xla'
@@ -67,8 +66,8 @@ def contestant(
 
 
 def summary(rows: Mapping[str, Sequence[dict]], tokens: int) -> list[tuple]:
-    """[(name, median tokens/s, lowest, highest, ratio to ours, seconds of the first step, first
-    loss, last loss)]."""
+    """Returns [(name, median tokens/s, lowest, highest, ratio to ours, seconds of the first step,
+    first loss, last loss)]."""
     pooled = {
         name: [seconds for row in found for seconds in row['step_seconds']]
         for name, found in rows.items()
@@ -106,7 +105,7 @@ def main() -> None:
                 row = timing.alone(
                     contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps
                 )
-            except Exception as error:  # of its process or its libraries: the others continue
+            except Exception as error:  # in its process or its libraries: the others continue
                 failed.append(f'{name}: {runner.one_line(error)}')
                 print(failed[-1], flush=True)
                 running.remove(name)

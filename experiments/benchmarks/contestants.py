@@ -1,11 +1,11 @@
-"""The same training step as others would run it, in PyTorch: what compare.py measures ours against.
+"""The training steps in PyTorch that compare.py measures ours against.
 
-'nanogpt': the architecture of nanoGPT's train.py by default (pre-LN, tied, no biases, exact GELU,
-flash attention, the vocabulary rounded up to a multiple of 64); 'post-ln': GPT-1's order with
-biases and tanh GELU, which is the same model as ours; 'hugging-face': transformers'
-OpenAIGPTLMHeadModel. All: the config's dropout at embedding, attention and both outputs, Adam with
-decoupled decay on matrices, clipping at 1, float32 weights and moments, products in bfloat16 where
-the config says so and otherwise in its precision.
+'nanogpt' is the architecture of nanoGPT's train.py by default: pre-LN, tied, no biases, exact GELU,
+flash attention, the vocabulary rounded up to a multiple of 64. 'post-ln' has GPT-1's order with
+biases and tanh GELU, and is the same model as ours. 'hugging-face' is transformers'
+OpenAIGPTLMHeadModel. All have the config's dropout at embedding, attention and both outputs, Adam
+with decoupled decay on matrices, clipping at 1, and float32 weights and moments. Products are in
+bfloat16 if the config's dtype is bfloat16, and otherwise in its precision.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """tokens: int[B, L + 1] -> the mean loss of the L tokens that follow another."""
+    """A Transformer: tokens, int[B, L + 1] -> the mean loss of the last L tokens."""
 
     def __init__(self, c, post) -> None:
         super().__init__()
@@ -97,8 +97,8 @@ class HuggingFace(nn.Module):
 
 
 class Classifier(nn.Module):
-    """transformers' OpenAIGPTForSequenceClassification: the linear layer of the last token that is
-    not padding, 0."""
+    """transformers' OpenAIGPTForSequenceClassification, a linear layer of the last token before
+    the padding (0)."""
 
     def __init__(self, c, n_labels) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ def _config(c, **fields):
 def prepare(
     name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float, compiled: bool
 ) -> tuple[Callable[[int], float], str]:
-    """(run, device): run is n -> the loss after n more steps, a float, which waits for the device.
+    """Returns (run, device). run(n) makes n more steps, waits for the device, and returns the loss.
 
     name: 'nanogpt', 'post-ln' or 'hugging-face'. tokens: int[B, n_ctx + 1]. compiled: by
     torch.compile.
@@ -157,9 +157,11 @@ def prepare(
 def trained(
     model: nn.Module, c: GPTConfig, peak_rate: float, compiled: bool = False
 ) -> tuple[Callable, str]:
-    """(batch -> the loss before an update by it, the device) of a module that is called with a
-    batch. c: for its dtype and its precision, of which JAX's 'default' on a GPU is TF32 as 'high'
-    is."""
+    """Returns (step, device). step(batch) makes an update and returns the loss before it.
+
+    model: a module that maps a batch to its loss. c: gives the dtype and the precision. JAX's
+    'default' on a GPU is TF32, like 'high'.
+    """
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     torch.set_float32_matmul_precision('highest' if c.precision == 'highest' else 'high')
     model = model.to(device).train()

@@ -1,15 +1,18 @@
-"""Fine-tuning: real tokens a second against pretraining's, and what lengths, compiling and the
-auxiliary loss cost.
+"""Times fine-tuning against pretraining, and the cost of lengths, compiling and the auxiliary loss.
 
 python -m experiments.benchmarks.fine_tuning --config=configs/finetune.py:sst2 \\
     --config.data.dir=data/SST-2 \\
     --config.init_from=novels --out=experiments/benchmarks/results/fine_tuning.json
 
-Times steps of the real program on the first batches of an epoch, in turns in one process:
-fine-tuning by the config, with all rows padded to one length, and without the auxiliary loss (Eq. 4
-alone); pretraining of the same sizes on --windows whole contexts a step, and on one; transformers'
-OpenAIGPTForSequenceClassification, which has no auxiliary loss, on the same batches. --lengths
-times fine-tuning by the config beside these lengths instead.
+Steps of the real program are timed in turns, in one process, on the first batches of an epoch:
+
+* fine-tuning by the config, with all rows padded to one length, and without the auxiliary loss
+  (only Eq. 4);
+* pretraining of the same sizes, on --windows whole contexts a step, and on one context a step;
+* transformers' OpenAIGPTForSequenceClassification, which has no auxiliary loss, on the same
+  batches.
+
+With --lengths, only fine-tuning by the config and fine-tuning with these lengths are timed.
 """
 
 import statistics
@@ -33,13 +36,16 @@ from gpt1_jax.parallel import sharding
 
 class Way(NamedTuple):
     updates: Callable[[], None]  # makes the updates of a turn
-    real: int  # their real tokens
-    processed: int  # their tokens with padding
+    real: int  # tokens of a turn without padding
+    processed: int  # tokens of a turn with padding
 
 
 def ways(config: ConfigDict, n: int, windows: int, lengths: Sequence[int] = ()) -> dict[str, Way]:
-    """Each way to make n updates. windows: of a step of pretraining. lengths: if given, fine-tuning
-    alone, by the config and with rows padded to these."""
+    """Returns each way to make n updates.
+
+    windows: the windows of a pretraining step. lengths: if given, only fine-tuning is timed, by the
+    config and with rows padded to these lengths.
+    """
     setting = finetuning.resolve(config)
     job = finetuning.build(setting)
     found = {'fine-tuning': _fine_tuning(job, n)}
@@ -104,7 +110,7 @@ def _updates(program, read, size, hyper):
 
 
 def _tokens(read):
-    """(real, processed) tokens of batches."""
+    """Returns the numbers of (real, processed) tokens of batches."""
     return int(sum(batch['mask'].sum() for batch in read)), sum(
         batch['mask'].size for batch in read
     )
@@ -138,7 +144,7 @@ def _transformers(setting, job, n):
 
 
 def lines(rows: dict[str, dict]) -> list[str]:
-    """The table."""
+    """Returns the lines of the table."""
     rate = {way: row['real'] / statistics.median(row['seconds']) for way, row in rows.items()}
     others = [way for way in ('pretraining', 'fine-tuning') if way in rows]
     return table(

@@ -1,5 +1,4 @@
-"""The JSON file of a benchmark: what was measured, when, on what, with which versions, by which
-command."""
+"""The JSON file of a benchmark: its measurements, date, device, versions and command."""
 
 import datetime
 import json
@@ -15,19 +14,19 @@ from gpt1_jax import storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.runs import provenance
 
-flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
-# Which matrix products on a CPU are fast
+flags.disclaim_key_flags()  # --help lists the flags defined here with the caller's
+# The instructions that decide how fast matrix products on a CPU are
 INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')
-VARIABLES = ('XLA_FLAGS', 'GLIBC_TUNABLES')  # which change a step's time
+VARIABLES = ('XLA_FLAGS', 'GLIBC_TUNABLES')  # they change a step's time
 
 
 def define_flag() -> None:
-    """The flag --out."""
+    """Define the flag --out."""
     flags.DEFINE_string('out', None, 'A JSON file for the result.')
 
 
 def define_step_flags() -> None:
-    """--out, and the flags for a pretraining step."""
+    """Define --out and the flags for a pretraining step."""
     define_flag()
     config_file.define('pretrain', 'What to measure; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_integer(
@@ -36,8 +35,11 @@ def define_step_flags() -> None:
 
 
 def write(path: str | None, found: dict, device: str | None = None) -> None:
-    """Write a result, and its folder if it is missing; nothing where --out was not given. found:
-    plain values. device: what it was measured on, by default this machine's processor."""
+    """Write a result to a path, with its folder if that is missing.
+
+    path: None writes nothing. found: plain values. device: the measured device, by default this
+    machine's processor.
+    """
     if path is None:
         return
     made = provenance.versions()
@@ -55,8 +57,8 @@ def write(path: str | None, found: dict, device: str | None = None) -> None:
 
 
 def processor(told: pathlib.Path = pathlib.Path('/proc/cpuinfo')) -> str:
-    """'AMD EPYC avx2 avx512f': its name and which of INSTRUCTIONS it has, where Linux tells them in
-    this file."""
+    """Return the processor's name and its INSTRUCTIONS, as in 'AMD EPYC avx2 avx512f'. Linux lists
+    them in this file."""
     fields = (
         dict(
             re.findall(

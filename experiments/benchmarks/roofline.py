@@ -1,21 +1,21 @@
-"""How fast the real pretraining step could be on a TPU slice or GPU that is not here: milliseconds,
-MFU, bytes, memory.
+"""Estimates how fast the real pretraining step could be on a TPU slice or GPU that is not here.
 
 python -m experiments.benchmarks.roofline --topology=v5e:1x1 --rows=16 \\
     --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16
 
-Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for an H200; none of the
-hardware. The step is compiled as pretraining compiles it, and its kernels are added up in two ways:
+It prints milliseconds, MFU, bytes and memory. It needs `pip install 'jax[tpu]'` for TPUs (v4, v5e,
+v5p, v6e) or `jax[cuda13]` for an H200, and no hardware. The step is compiled as pretraining
+compiles it, and its kernels are added up in two ways:
 
 * by roofline: each kernel takes as long as its bytes at the chip's memory bandwidth or its matrix
-  products at the chip's bfloat16 peak, whichever is longer, and kernels run one after the other;
-* by the compiler's own estimate of a kernel's cycles (TPUs alone), which also counts the vector
-  units; for kernels in Pallas, of which it makes none, by the bundles of instructions in its
-  schedule.
+  products at the chip's bfloat16 peak, whichever is longer. Kernels run one after the other.
+* by the compiler's own estimate of a kernel's cycles (only on TPUs), which also counts the vector
+  units. The compiler has no estimate for kernels in Pallas: for them, the bundles of instructions
+  in its schedule are counted.
 
-For a GPU all matrix products are cuBLASLt's, as in training;
---options=xla_gpu_enable_triton_gemm=true has Triton's, into which XLA fuses other operations. On
+For a GPU all matrix products are cuBLASLt's, as in training.
+--options=xla_gpu_enable_triton_gemm=true uses Triton's, into which XLA fuses other operations. On
 the device XLA would then time both and choose for each product.
 """
 
@@ -35,8 +35,9 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
 from gpt1_jax.pretraining import RULES
 
-# Parts of the model, each with what its operations are called; the first that fits a kernel's own
-# name has it, else the first that fits the name of what is fused into it.
+# Parts of the model, each with words in the names of its operations. A kernel belongs to the first
+# part that fits its own name, or else to the first part that fits the names of the operations fused
+# into it.
 PARTS = (
     ('residual and norm', ('/ln_',)),
     ('loss', ('td,rd', 'jvp()')),
@@ -51,9 +52,11 @@ PARTS = (
 
 
 def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
-    """The kernels of a step as rows, most expensive first, all executions counted: their fields,
-    'part', and seconds of one execution: 'roofline', the least it can take; 'compiler', by the
-    compiler's estimate, else the roofline."""
+    """Returns the kernels of a step as rows, the most expensive over all executions first.
+
+    A row has the kernel's fields, 'part', and the seconds of one execution: 'roofline', the least
+    possible, and 'compiler', by the compiler's estimate, or by roofline if there is no estimate.
+    """
     rows = []
     for one in found:
         roofline = max(one.bytes / chip.bandwidth, one.flops / chip.peak)
@@ -61,7 +64,7 @@ def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
         # The schedule of a kernel in Pallas has no waits for memory
         if one.kind == 'ours' and not chip.gpu:
             estimated = max(roofline, tpu_schedule.cycles(one.instruction) / chip.clock)
-        if one.kind == 'prefetch':  # runs beside other kernels, whose estimates have the wait
+        if one.kind == 'prefetch':  # runs beside other kernels, whose estimates include the wait
             estimated = 0.0
         if one.kind == 'collective':  # waits for links, see hlo.exposed
             roofline = estimated = 0.0
@@ -85,11 +88,11 @@ def measure(
     """Compile the config's step for a slice, `rows` windows a chip, and add up its kernels.
 
     options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal',
-    'roofline', 'compiler' or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a
-    step}, 'memory': bytes a chip holds, 'parts': {part: {'bytes', 'flops', 'roofline',
-    'compiler'}}, 'kernels': rows, most expensive first, 'exchange', of several chips alone:
-    {'least' and 'most': hlo.exposed with all of a chip's links in use at once, or those of one
-    axis}, ...}. UserError as in check.fitting_step.
+    'roofline', 'compiler' or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: bytes
+    of a step}, 'memory': bytes a chip holds, 'parts': {part: {'bytes', 'flops', 'roofline',
+    'compiler'}}, 'kernels': rows, most expensive first, ...}. For several chips it also has
+    'exchange': {'least', 'most'}, hlo.exposed with all of a chip's links in use at once, or only
+    the links of one axis. UserError as in check.fitting_step.
     """
     config = config.copy_and_resolve_references()
     chip, shape = chips.parse(topology)
@@ -134,8 +137,8 @@ def measure(
 
 
 def summary(text: str, chip: chips.Chip, ideal: float) -> dict:
-    """The figures of a compiled step's text. ideal: seconds of its arithmetic by formula, at the
-    chip's peak."""
+    """Returns the figures of a compiled step's text. ideal: seconds of the step's arithmetic by
+    formula, at the chip's peak."""
     rows = costs(kernels(text), chip)
     parts = {}
     moved = {}
@@ -161,7 +164,7 @@ def summary(text: str, chip: chips.Chip, ideal: float) -> dict:
 
 
 def part_of(kernel: Kernel) -> str:
-    """The part of the model, one of PARTS, that a kernel's operations come from."""
+    """Returns the part of the model, mostly of PARTS, that a kernel's operations come from."""
     if kernel.kind in ('collective', 'prefetch'):
         return kernel.kind
     for names in (kernel.name, kernel.inside):
@@ -176,7 +179,7 @@ def part_of(kernel: Kernel) -> str:
 
 
 def lines(found: dict, top: int) -> list[str]:
-    """What is printed."""
+    """Returns the lines to print, with the `top` most expensive kernels."""
     chip = chips.parse(found['topology'])[0]
     seconds = found['seconds']
     mfu = found['mfu']
@@ -256,7 +259,7 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    jax.config.update('jax_platforms', 'cpu')  # whatever this machine has, nothing is run
+    jax.config.update('jax_platforms', 'cpu')  # nothing is run on this machine's devices
     if bare := [option for option in f.options if '=' not in option]:
         raise UserError(f'--options={bare[0]}: must be FLAG=VALUE')
     pairs = (option.lstrip('-').partition('=') for option in f.options)

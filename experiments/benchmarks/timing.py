@@ -1,5 +1,4 @@
-"""How a step is timed: warm-up, then windows of several steps with one synchronisation each; or
-several in turns."""
+"""Times a step: warm-up, then windows of several steps with one synchronisation each."""
 
 import multiprocessing
 import statistics
@@ -12,10 +11,11 @@ import jax
 
 
 def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) -> dict:
-    """{'first_seconds', 'losses', 'step_seconds'}: of the first step with its compilation; a loss
-    before each window and after the last; the mean step of each window.
+    """Times a step and returns {'first_seconds', 'losses', 'step_seconds'}.
 
-    run: n -> the loss after n more steps, a float, which waits for the device.
+    first_seconds: the first step with its compilation. losses: after the first step, before each
+    window and after the last window. step_seconds: the mean step of each window. run(n) makes n
+    more steps, waits for the device, and returns the loss, a float.
     """
     began = time.perf_counter()
     losses = [run(1)]
@@ -30,8 +30,10 @@ def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) 
 
 
 def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, dict]:
-    """{name: {'first_seconds', 'seconds'}} of functions that run one after the other, once, which
-    compiles, and in `turns` timed turns."""
+    """Times functions one after the other, in turns: {name: {'first_seconds', 'seconds'}}.
+
+    The first turn compiles. `turns` more turns give 'seconds'.
+    """
     wall = {name: [] for name in runs}
     for _ in range(turns + 1):
         for name, run in runs.items():
@@ -44,8 +46,8 @@ def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, dic
 
 
 def alone(function: Callable, *arguments: Any) -> Any:
-    """What a function of a module returns, called in a process of its own, which compiles all that
-    it runs."""
+    """Calls a module's function in a new process, which compiles everything that it runs, and
+    returns its result."""
     with futures.ProcessPoolExecutor(
         1, multiprocessing.get_context('spawn'), _without_cache
     ) as process:
@@ -53,13 +55,13 @@ def alone(function: Callable, *arguments: Any) -> Any:
 
 
 def _without_cache():
-    """From JAX's persistent cache, a first step would be measured without the time to compile
-    it."""
+    """Turns JAX's persistent cache off: with it, a first step would be measured without the time to
+    compile it."""
     jax.config.update('jax_enable_compilation_cache', False)
 
 
 def throughput(step_seconds: Sequence[float], tokens: int) -> tuple[float, float, float]:
-    """(median, lowest, highest) tokens a second over windows."""
+    """Returns (median, lowest, highest) tokens a second over windows."""
     return (
         tokens / statistics.median(step_seconds),
         tokens / max(step_seconds),

@@ -1,13 +1,13 @@
-"""The real pretraining step on this machine's devices: tokens a second, MFU, memory, compile time.
+"""Times the real pretraining step on this machine: tokens a second, MFU, memory, compile time.
 
 python -m experiments.benchmarks.train_step --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 \\
     --sweep='batch.size=16,32,64;model.kernels=xla,triton' \\
     --out=experiments/benchmarks/results/train_step.json
 
-MFU is that of gpt1_jax/parallel/device_peaks.py, n/a on devices whose peak is not known. Tokens are
-random; the loss before and after is printed so that a step that does not learn, or starts elsewhere
-than at the logarithm of the vocabulary, shows.
+MFU is by the peaks in gpt1_jax/parallel/device_peaks.py, n/a on devices whose peak is not known.
+Tokens are random. The loss before and after is printed: it shows whether the step learns, and
+whether it starts at the logarithm of the vocabulary.
 """
 
 import itertools
@@ -28,8 +28,8 @@ from gpt1_jax.parallel import device_peaks, sharding, step_cost
 
 
 def grid(sweep: str) -> list[dict[str, str]]:
-    """[{field: text}] of 'batch.size=16,32;model.dtype=float32,bfloat16': every combination.
-    UserError for others."""
+    """Returns every combination of 'batch.size=16,32;model.dtype=float32,bfloat16', [{field:
+    text}]. UserError for text of another form."""
     fields = []
     for part in filter(None, sweep.split(';')):
         name, found, values = part.partition('=')
@@ -40,8 +40,8 @@ def grid(sweep: str) -> list[dict[str, str]]:
 
 
 def configs(config: ConfigDict, sweep: str) -> list[tuple[dict, ConfigDict]]:
-    """[({field: value}, the config with them)] of a sweep. UserError for what the config does not
-    take."""
+    """Returns [({field: value}, the config with them)] of a sweep. UserError if the config does not
+    take a field or value."""
     found = [(given, config_file.with_fields(config, given)) for given in grid(sweep)]
     return [
         ({field: rules.flatten(changed)[field] for field in given}, changed)
@@ -57,9 +57,11 @@ def measure(
     steps: int,
     devices: list[jax.Device] | None = None,
 ) -> dict:
-    """Time the config's step on these devices, by default all of this machine: {'device',
-    'tokens_per_s', 'lowest', 'highest', 'flops_per_token', 'mfu' or None, 'bytes' or None,
-    **timing.measure}."""
+    """Time the config's step on these devices, by default all of this machine.
+
+    Returns {'device', 'tokens_per_s', 'lowest', 'highest', 'flops_per_token', 'mfu' or None,
+    'bytes' or None, **timing.measure}.
+    """
     rules.validate(config, pretraining.RULES)
     model = check.backbone_of(config, vocab_size)
     mesh = sharding.make_mesh(**config.mesh, devices=devices)
@@ -98,7 +100,7 @@ def measure(
 
 
 def line(row: dict) -> tuple[str, ...]:
-    """The row's cells in the table that is printed."""
+    """Returns the row's cells in the printed table."""
     if 'error' in row:
         return row['error'], *[''] * 5
     return (
@@ -112,7 +114,7 @@ def line(row: dict) -> tuple[str, ...]:
 
 
 def define_size_flags() -> None:
-    """The flags for what is timed and how often; compare.py has the same."""
+    """Define the flags for the step and for how often it is timed. compare.py has the same."""
     record.define_step_flags()
     flags.DEFINE_integer('warmup', 20, 'Steps before the first window.', lower_bound=1)
     flags.DEFINE_integer('windows', 5, 'Windows, each with one synchronisation.', lower_bound=1)
@@ -135,9 +137,9 @@ def main() -> None:
     for changes, config in configs(f.config, f.sweep):
         name = ', '.join(f'{field}={value}' for field, value in changes.items()) or 'as configured'
         try:
-            # A process of its own: a device's peak of memory is never reset.
+            # In a new process, because a device's peak of memory is never reset
             row = timing.alone(measure, config, f.vocab_size, f.warmup, f.windows, f.steps)
-        except Exception as error:  # of its process, the device or the sizes: the others continue
+        except Exception as error:  # of its process, device or sizes: the others continue
             full = isinstance(error, jax.errors.JaxRuntimeError) and 'RESOURCE_EXHAUSTED' in str(
                 error
             )

@@ -1,12 +1,11 @@
-"""Compile the real pretraining step for a slice that you do not have, and see whether it fits and
-what it exchanges.
+"""Compiles the real pretraining step for a slice that you do not have, to see whether it fits.
 
 python -m experiments.compile.check --topology=v5e:16x16 --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 --config.batch.size=4096 --config.mesh.fsdp=16
 
-Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for GPUs (h200:1 to
-h200:8), none of the hardware. A step that does not fit ends in one line that says what to change,
-and exit status 1.
+It also reports what the step exchanges between chips. It needs `pip install 'jax[tpu]'` for TPUs
+(v4, v5e, v5p, v6e) or `jax[cuda13]` for GPUs (h200:1 to h200:8), and no hardware. If the step does
+not fit, one line says what to change, and the exit status is 1.
 """
 
 import os
@@ -37,15 +36,15 @@ COLUMNS = (
     'gathers of the token table',
     'transfers of logits',
     'TFLOP a step',
-)  # of what the compiler found
+)  # of the figures by the compiler
 
 
 class Step(NamedTuple):
     """A compiled pretraining step.
 
-    text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments',
-    'output', 'aliased', 'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the
-    output that takes the arguments' place.
+    text: the text of its optimised HLO module. seconds: the time to trace and the time to compile.
+    memory: {'arguments', 'output', 'aliased', 'temporaries', 'code', 'in all': bytes a chip}.
+    'aliased' is the part of the output that takes the arguments' place.
     """
 
     program: Any  # loop.Program
@@ -60,11 +59,11 @@ def compile_step(
     mesh: jax.sharding.Mesh,
     options: Mapping[str, bool | str] | None = None,
 ) -> Step:
-    """Compile the step of pretraining.run for a config, backbone and mesh, which may be of devices
-    that are not there.
+    """Compile the step of pretraining.run for a config, backbone and mesh.
 
-    options: XLA's flags without their dashes, for this compilation alone. UserError where the batch
-    or a parameter cannot be divided over the mesh; the compiler's own error as it is.
+    mesh: its devices need not exist. options: XLA's flags without their dashes, only for this
+    compilation. UserError if the batch or a parameter cannot be divided over the mesh. An error of
+    the compiler is raised as it is.
     """
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     program = pretraining.make_program(config, model, mesh)
@@ -92,7 +91,7 @@ def compile_step(
 
 
 def check(config: ConfigDict, topology: str, vocab_size: int) -> dict:
-    """Compile the config's step for a slice; returns a row of rows.jsonl."""
+    """Compile the config's step for a slice, and return a row of rows.jsonl."""
     rules.validate(config, pretraining.RULES)
     chip, shape = chips.parse(topology)
     model = backbone_of(config, vocab_size)
@@ -124,20 +123,20 @@ def fitting_step(
     mesh: jax.sharding.Mesh,
     options: Mapping[str, bool | str] | None = None,
 ) -> Step:
-    """As `compile_step`, for a mesh on the chips of a slice. UserError where a chip has less memory
-    than needed."""
+    """Compile like `compile_step`, for a mesh on the chips of a slice. UserError if the step needs
+    more memory than a chip has."""
     try:
         step = compile_step(config, model, mesh, options)
         held = step.memory['in all']
         memory = chips.parse(topology)[0].memory
         if held <= memory:
             return step
-        # The compiler for GPUs does not mind
+        # The compiler for GPUs does not check this
         needed = f'{held / 2**30:.2f} GiB of {memory / 2**30:.2f} GiB'
     except jax.errors.JaxRuntimeError as error:
         if 'RESOURCE_EXHAUSTED' not in str(error):
             raise
-        # Needed and available, in one wording or another
+        # The memory needed and available, in either wording
         sizes = re.findall(r'\b([\d.]+)([MGT])\b', str(error))
         needed = ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2])
     raise UserError(
@@ -148,7 +147,7 @@ def fitting_step(
 
 
 def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
-    """What the compiler made of it: the row's last columns."""
+    """Return the row's last columns, the figures of the compiled step."""
     c = model.config
     params = step.program.state.params
     moved = hlo.collectives(step.text, devices)
@@ -169,7 +168,7 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
 
 
 def cells(row: dict) -> list[str]:
-    """What the compiler found, by COLUMNS."""
+    """Return the cells of COLUMNS for a row."""
     kinds = '; '.join(
         f'{one["count"]} {kind}, {_megabytes(one["sent"])}'
         for kind, one in row['collectives'].items()
@@ -187,7 +186,7 @@ def cells(row: dict) -> list[str]:
 
 
 def lines(row: dict) -> list[str]:
-    """What the check prints of a row."""
+    """Return the lines that the check prints for a row."""
     mesh = ' x '.join(f'{name}={size}' for name, size in row['mesh'].items())
     return [
         f'{row["topology"]}: {row["devices"]} chip(s), mesh {mesh}; {row["batch"]:,} x '
@@ -210,17 +209,17 @@ def _megabytes(size):
 
 
 def _counts(found, between):
-    """'1 in bf16, 2 in f32'."""
+    """Return '1 in bf16, 2 in f32'."""
     return ', '.join(f'{n}{between}{what}' for what, n in found.items()) or 'none'
 
 
 def backbone_of(config: ConfigDict, vocab_size: int) -> Any:
-    """The config's backbone for a tokenizer of so many ids."""
+    """Return the config's backbone for a tokenizer of vocab_size ids."""
     return backbone(own_fields(config.model.to_dict()) | {'vocab_size': vocab_size})
 
 
 def mesh_of(config: ConfigDict, topology: str) -> jax.sharding.Mesh:
-    """The config's mesh on the chips of a slice."""
+    """Return the config's mesh on the chips of a slice."""
     return sharding.make_mesh(**config.mesh, devices=chips.devices(topology))
 
 
@@ -239,7 +238,7 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    jax.config.update('jax_platforms', 'cpu')  # whatever this machine has, nothing is run
+    jax.config.update('jax_platforms', 'cpu')  # nothing is run on this machine's devices
     row = check(f.config, f.topology, f.vocab_size)
     print('\n'.join(lines(row)))
     if f.json:

@@ -1,7 +1,7 @@
-"""Accelerators that a step can be compiled for without having one: `v5e:16x16` or `h200:8`.
+"""The accelerators that a step can be compiled for without the hardware: `v5e:16x16` or `h200:8`.
 
-Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's
-datasheets. Peaks are those of gpt1_jax/parallel/device_peaks.py.
+Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, and NVIDIA's
+datasheets. Peaks come from gpt1_jax/parallel/device_peaks.py.
 """
 
 import contextlib
@@ -19,9 +19,12 @@ from gpt1_jax.parallel import device_peaks
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """capability: of CUDA. cores: multiprocessors. fpus: float32 units of each. threads: that one
-    runs at a time.
-    shared: bytes of shared memory that a program may ask for. l2, memory: bytes. clock: GHz."""
+    """A GPU's figures for XLA.
+
+    capability: CUDA's compute capability. cores: multiprocessors. fpus, threads: float32 units of a
+    multiprocessor, and threads that it runs at a time. shared: bytes of shared memory that a
+    program may ask for. l2, memory: bytes. clock: GHz.
+    """
 
     capability: tuple[int, int]
     cores: int
@@ -35,14 +38,13 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """One kind of chip.
+    """A kind of chip.
 
-    kind: jax's device_kind. memory: bytes. bandwidth: of memory, bytes/s. clock: of a TPU's cores,
-    cycles/s: the peak divided by what its matrix units do in a cycle; 0 for GPUs. axes: of the
-    torus that a slice is. rate: bytes/s that a chip sends over all its links at once: half of what
-    the makers give, who add up both directions.
-    pod: chips in the largest slice. wrap: an axis is closed to a ring from this length on (where it
-    is a multiple of it).
+    kind: jax's device_kind. memory: bytes. bandwidth: of memory, in bytes/s. clock: of a TPU's
+    cores, in cycles/s, the peak divided by the operations of its matrix units in a cycle (0 for
+    GPUs). axes: number of axes of a slice, which is a torus. rate: bytes/s that a chip sends over
+    all its links at once, half of the makers' figure, which adds up both directions. pod: chips in
+    the largest slice. wrap: an axis is closed to a ring if its length is a multiple of this.
     """
 
     name: str
@@ -65,9 +67,9 @@ class Chip:
 CHIPS = {
     chip.name: chip
     for chip in (
-        # v4's page gives 1.1 PB/s of all-reduce for 4,096 chips: 6 links of 45 GB/s, as its
-        # successors' 4 x 50, 6 x 100 and 4 x 100 GB/s, which are half of the 400, 1,200 and 800
-        # GB/s of both directions.
+        # v4's page gives 1.1 PB/s of all-reduce for 4,096 chips, which makes 6 links of 45 GB/s.
+        # Its successors have 4 x 50, 6 x 100 and 4 x 100 GB/s, half of the 400, 1,200 and 800 GB/s
+        # of both directions.
         Chip('v4', 'TPU v4', 32 * 2**30, 1228e9, 1.05e9, 3, 270e9, 4096, 4),
         Chip('v5e', 'TPU v5 lite', 16 * 2**30, 819e9, 1.5e9, 2, 200e9, 256, 16),
         Chip('v5p', 'TPU v5', 95 * 2**30, 2765e9, 1.75e9, 3, 600e9, 6144, 4),
@@ -143,10 +145,10 @@ CHIPS = {
 
 
 def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
-    """'v5e:16x16' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for what is no
-    slice.
+    """Parses 'v5e:16x16' to (its Chip, (16, 16)) and 'h200:8' to (its Chip, (8,)).
 
-    '2*v5e:16x16', two slices of TPUs on a slower network (multislice), gives the same as one.
+    '2*v5e:16x16', two slices of TPUs on a slower network (multislice), gives the same result as
+    'v5e:16x16'. UserError for an invalid slice.
     """
     written = re.fullmatch(r'(?:[1-9]\d*\*)?(\w+):(\d+(?:x\d+)*)', name)
     chip = CHIPS.get(written[1]) if written else None
@@ -168,9 +170,9 @@ def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
 
 
 def devices(name: str) -> list:
-    """The devices of a slice, to make a mesh of and compile for; there is nothing to run on.
+    """Returns the devices of a slice, for a mesh to compile for. Nothing can run on them.
 
-    UserError where the name is no slice, or the compiler for it is not installed.
+    UserError if the name is not a slice, or the compiler for it is not installed.
     """
     chip, shape = parse(name)
     compiler(chip)
@@ -181,10 +183,10 @@ def devices(name: str) -> list:
             'target_config': description(chip),
         }
     else:
-        # Elsewhere libtpu asks the cloud which machine it is on
+        # Otherwise libtpu asks the cloud for this machine's name and type
         os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')
         os.environ.setdefault('TPU_WORKER_HOSTNAMES', 'localhost')
-        # Of this machine, not of the slice
+        # This machine's type, not the slice's
         os.environ.setdefault('TPU_ACCELERATOR_TYPE', 'v5litepod-1')
         # No chip is touched, so there is nothing to lock
         os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')
@@ -202,8 +204,8 @@ def devices(name: str) -> list:
 
 
 def compiler(chip: Chip) -> str:
-    """The installed compiler for a chip, with its version: 'libtpu 0.0.42'. UserError without
-    one."""
+    """Returns the installed compiler for a chip, with its version: 'libtpu 0.0.42'. UserError if no
+    compiler is installed."""
     for name in ('jax-cuda13-plugin', 'jax-cuda12-plugin') if chip.gpu else ('libtpu',):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return f'{name} {importlib.metadata.version(name)}'
@@ -214,10 +216,11 @@ def compiler(chip: Chip) -> str:
 
 
 def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:
-    """(links that every chip of a slice has to neighbours, links of a chip in a whole torus).
+    """Returns (links that every chip of a slice has to neighbours, links of a chip in a torus).
 
-    An axis of length 2 has one, a longer one two where it is closed to a ring; where it is not, the
-    chips at its ends have one. NVLink through switches counts as one link, always whole.
+    An axis of length 2 has one link. A longer axis has two if it is closed to a ring. If it is
+    open, the chips at its ends have only one. NVLink through switches counts as one link, always
+    whole.
     """
     if not chip.wrap:
         return 1, 1
@@ -225,9 +228,11 @@ def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def link_seconds(chip: Chip, shape: tuple[int, ...], sent: float) -> tuple[float, float]:
-    """(least, most) seconds in which each chip of a slice sends so many bytes: over all its links
-    at once, and over those of one axis of the torus, both ways round a ring or one way along an
-    open axis."""
+    """Returns (least, most) seconds in which each chip of a slice sends `sent` bytes.
+
+    least: over all its links at once. most: only over the links of one axis of the torus, both ways
+    round a ring or one way along an open axis.
+    """
     in_use, whole = links(chip, shape)
     if not in_use:
         return 0.0, 0.0
@@ -236,8 +241,8 @@ def link_seconds(chip: Chip, shape: tuple[int, ...], sent: float) -> tuple[float
 
 
 def description(chip: Chip) -> str:
-    """The `target_config` of jax.experimental.topologies for a GPU: CUDA's device properties, as
-    XLA wants them."""
+    """Returns the `target_config` of jax.experimental.topologies for a GPU: CUDA's device
+    properties, in XLA's form."""
     gpu = chip.gpu
     major, minor = gpu.capability
     return f"""

@@ -1,5 +1,4 @@
-"""What a compiled step sends between devices, read from the text of its HLO module
-(`compiled.as_text()`)."""
+"""The data that a compiled step sends between devices, by its HLO text (`compiled.as_text()`)."""
 
 import collections
 import dataclasses
@@ -19,19 +18,18 @@ KINDS = (
     'collective-broadcast',
 )
 # The compiler for TPUs spreads an asynchronous collective over several fusions, all with its
-# channel. The first and the last are called so; channels alone do not tell, because the layers of
-# an unrolled stack have the same ones.
+# channel. The names of the first and the last fusion start like this. Channels are not enough,
+# because the layers of an unrolled stack share them.
 FIRST = 'async-collective-start'
 LAST = 'async-collective-done'
 
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """One instruction that moves data between devices.
+    """An instruction that moves data between devices.
 
-    kind: one of KINDS. arrays: ((dtype, dims), ...) in full size: the result of a gather, the
-    operand of a reduction.
-    devices: how many take part in a group. times, known: those of its hlo_text.Kernel.
+    kind: of KINDS. arrays: ((dtype, dims), ...) in full size: the result of a gather, the operand
+    of a reduction. devices: how many take part in a group. times, known: as in hlo_text.Kernel.
     """
 
     kind: str
@@ -42,7 +40,7 @@ class Collective:
 
     @property
     def bytes(self) -> int:
-        """Of the arrays, in one execution."""
+        """Bytes of the arrays in one execution."""
         return sum(hlo_text.nbytes(dtype, dims) for dtype, dims in self.arrays)
 
     @property
@@ -56,7 +54,7 @@ class Collective:
 
 
 def collectives(text: str, devices: int) -> list[Collective]:
-    """The Collectives of an HLO module, from its entry on. devices: of the whole mesh."""
+    """Returns the Collectives of an HLO module, from its entry on. devices: of the whole mesh."""
     module = hlo_text.Module(text)
     found = []
     under_way = set()
@@ -76,18 +74,18 @@ def collectives(text: str, devices: int) -> list[Collective]:
 
 
 def _of_kernel(module, kernel, devices):
-    """{channel, or name without one: Collective} that a kernel is or has fused in."""
+    """Returns the Collectives that a kernel is or has fused in, by channel, or else by name."""
     found = {}
     for one in module.parts(kernel.instruction):
-        if one.opcode.removesuffix('-start') in KINDS:  # a -done is none
+        if one.opcode.removesuffix('-start') in KINDS:  # a -done moves nothing
             channel = one.attribute(r'channel_id=(\d+)') or one.name
             found.setdefault(channel, Collective(*_moved(one, devices), kernel.times, kernel.known))
     return found
 
 
 def summary(found: Sequence[Collective]) -> dict[str, dict]:
-    """{kind: {'count', 'bytes', 'sent'}} in a step: executions, bytes of their arrays, bytes that
-    each device sends."""
+    """Returns {kind: {'count', 'bytes', 'sent'}} of a step: executions, bytes of their arrays, and
+    bytes that each device sends."""
     return {
         kind: {
             'count': sum(one.times for one in of_kind),
@@ -100,18 +98,19 @@ def summary(found: Sequence[Collective]) -> dict[str, dict]:
 
 
 def table_gathers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
-    """{dtype: times a step} of gathers of the whole [rows, width] token table, transposed or
-    not."""
+    """Returns {dtype: times a step} of gathers of the whole [rows, width] token table, transposed
+    or not."""
     counts = _count(found, lambda dims: sorted(dims) == sorted((rows, width)))
     return {dtype: n for (kind, dtype), n in counts.items() if kind == 'all-gather'}
 
 
 def logit_transfers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
-    """{'kind dtype': times a step} of collectives on logits: on arrays with a dimension of `rows`
-    (the vocabulary) that are not the token table, its gradient, or a device's shard of either.
+    """Returns {'kind dtype': times a step} of collectives on logits.
 
-    Taken for the table is what has `width`, or a divisor of it, as its other dimension, with the
-    vocabulary first (or last, where the whole width is there).
+    Logits are arrays with a dimension of `rows` (the vocabulary), but not the token table, its
+    gradient, or a device's shard of either. An array counts as the table if its other dimension is
+    `width` or a divisor of it, and the vocabulary comes first. With the whole width, the vocabulary
+    may also come last.
     """
 
     def is_logits(dims):
@@ -122,8 +121,8 @@ def logit_transfers(found: Sequence[Collective], rows: int, width: int) -> dict[
 
 
 def _count(found, accepts):
-    """{(kind, dtype): times a step} of the arrays whose dimensions, without those of 1, are
-    accepted."""
+    """Returns {(kind, dtype): times a step} of the arrays whose dimensions `accepts` accepts.
+    Dimensions of 1 are left out."""
     result = collections.Counter()
     for one in found:
         for dtype, dims in one.arrays:
@@ -135,14 +134,13 @@ def _count(found, accepts):
 def exposed(
     text: str, devices: int, seconds: Mapping[str, float], transfer: Callable[[float], float]
 ) -> dict:
-    """{'transfers': seconds of all collectives in a step, 'exposed': seconds that nothing is
-    computed meanwhile, 'asynchronous': executions of those that run beside others, 'synchronous':
-    of the rest}.
+    """Estimates the seconds of all collectives in a step, and how many are exposed.
 
-    An estimate: a transfer takes as long as its bytes at the links' rate, and of transfers under
-    way at the same time one runs after the other.
-    devices: of the mesh. seconds: {instruction: of one execution} of the kernels between them.
-    transfer: bytes that each device sends -> seconds.
+    Returns {'transfers': seconds of all collectives, 'exposed': seconds of them in which nothing is
+    computed, 'asynchronous': executions that run beside kernels, 'synchronous': other executions}.
+    A transfer takes as long as its bytes at the links' rate. Transfers under way at the same time
+    run one after the other. devices: of the mesh. seconds: {instruction: seconds of one execution}
+    of the kernels between transfers. transfer: bytes that each device sends -> seconds.
     """
     module = hlo_text.Module(text)
     total = {'transfers': 0.0, 'exposed': 0.0, 'asynchronous': 0, 'synchronous': 0}
@@ -167,7 +165,7 @@ def exposed(
             else:
                 total['exposed'] += times * needed
         computing = 0.0 if by_name else seconds.get(one.name, 0.0)
-        for name, left in under_way.items():  # those that began first run before the others
+        for name, left in under_way.items():  # the first to begin run first
             done = min(left, computing)
             under_way[name] = left - done
             computing -= done
@@ -177,7 +175,7 @@ def exposed(
 
 
 def _moved(one, devices):
-    """(kind, arrays, devices) of a Collective."""
+    """Returns (kind, arrays, devices) of a Collective."""
     kind = one.opcode.removesuffix('-start')
     parts = tuple((array.dtype, array.dims) for array in hlo_text.arrays(one.shape))
     if one.opcode.endswith('-start') and kind != 'all-reduce':  # (operands, results, ...)
@@ -185,14 +183,14 @@ def _moved(one, devices):
     size = 2 if kind == 'collective-permute' else _group_size(one.attributes, devices)
     if kind == 'reduce-scatter':  # its result is each device's part
         parts = tuple((dtype, (size, *dims)) for dtype, dims in parts)
-    # TPU: a fusion of an all-reduce with the slices of its result, of which each device keeps one.
+    # TPU: a fusion of an all-reduce with slices of its result. Each device keeps a slice.
     if kind == 'all-reduce' and one.computation.startswith('all-reduce-scatter'):
         kind = 'reduce-scatter'
     return kind, parts, size
 
 
 def _group_size(attributes, devices):
-    """Devices in one of the `replica_groups`, in any of the forms that the compilers write."""
+    """Returns the devices in a group of `replica_groups`, in any form that the compilers write."""
     mesh = re.search(
         r'replica_groups=mesh\[([^\]]*)\](?:, device_ids=\([^{]*\))? '
         r'\{([^}]*)\}',

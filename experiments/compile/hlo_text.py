@@ -1,5 +1,4 @@
-"""The text of an HLO module, `compiled.as_text()`: its computations, their instructions, and the
-arrays of these."""
+"""The text of an HLO module (`compiled.as_text()`): its computations, instructions and arrays."""
 
 import collections
 import dataclasses
@@ -9,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-# Others end in their number of bits, as s32 and f8e4m3fn
+# The other types have their number of bits after the letters, as s32 and f8e4m3fn
 _BITS = {'pred': 8, 'bf16': 16, 'token': 0}
 _ARRAY = re.compile(r'\b([a-z]+\d*\w*)\[([\d,]*)\](?:\{([\d,]*)(?::([^}]*))?\})?')
 # Attributes in which an instruction that is not a loop names the computations that it runs.
@@ -29,7 +28,7 @@ NOTHING = (
 
 
 class Array(NamedTuple):
-    """bytes: padded to whole tiles. in_hbm: False for those in a memory on the chip."""
+    """An array of a shape. bytes: padded to whole tiles. in_hbm: False in a memory on the chip."""
 
     dtype: str
     dims: tuple[int, ...]
@@ -39,7 +38,7 @@ class Array(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """`NAME = SHAPE OPCODE(OPERANDS)ATTRIBUTES`, each part as text, of a computation."""
+    """An instruction of a computation: `NAME = SHAPE OPCODE(OPERANDS)ATTRIBUTES`, as text."""
 
     computation: str
     name: str
@@ -49,23 +48,23 @@ class Instruction:
     attributes: str
 
     def attribute(self, pattern: str) -> str | None:
-        """The group of a regular expression that the attributes match; None where they do not."""
+        """Return the group of a regular expression in the attributes, or None without a match."""
         match = re.search(pattern, self.attributes)
         return match[1] if match else None
 
     @property
     def label(self) -> str:
-        """op_name, the path in the Python code; '' where there is none."""
+        """op_name, the path in the Python code, or ''."""
         return self.attribute(r'op_name="([^"]*)"') or ''
 
     @property
     def reads(self) -> list[str]:
-        """Names of the values that it takes."""
+        """The names of its operands."""
         return [] if self.opcode == 'parameter' else re.findall(r'%([\w.\-]+)', self.operands)
 
     def called(self, *roles: str) -> list[str]:
-        """The computations that it runs. roles: attributes that name them, such as `body` or those
-        of CALLS."""
+        """Return the computations that it runs. roles: the attributes that name them, such as
+        `body` or CALLS."""
         found = re.findall(
             rf'\b(?:{"|".join(roles)})=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', self.attributes
         )
@@ -77,11 +76,11 @@ class Instruction:
 
 
 def arrays(shape: str) -> list[Array]:
-    """The arrays of a shape; of a tuple, nested or not, its elements in order.
+    """Return the arrays of a shape. For a tuple, nested or not, these are its elements in order.
 
-    `bf16[16,12,64]{2,1,0:T(8,128)(2,1)S(1)}`: the dimensions, the order in which they lie in memory
-    (the fastest first), and for a TPU the tiles that the last of them are padded to, and the memory
-    space: S(1) is on the chip.
+    `bf16[16,12,64]{2,1,0:T(8,128)(2,1)S(1)}` has the dimensions and their order in memory, the
+    fastest first. For a TPU it also has the tiles that the last dimensions are padded to, and the
+    memory space: S(1) is on the chip.
     """
     found = []
     for dtype, dims, order, place in _ARRAY.findall(shape):
@@ -93,18 +92,18 @@ def arrays(shape: str) -> list[Array]:
 
 
 def hbm_bytes(shape: str) -> int:
-    """Bytes of a shape's arrays that lie in main memory."""
+    """Return the bytes of a shape's arrays that lie in main memory."""
     return sum(array.bytes for array in arrays(shape) if array.in_hbm)
 
 
 def nbytes(dtype: str, dims: Sequence[int]) -> int:
-    """Bytes of an array without padding. dtype: an HLO element type, such as bf16."""
+    """Return the bytes of an array without padding. dtype: an HLO element type, such as bf16."""
     bits = _BITS[dtype] if dtype in _BITS else int(re.match(r'[a-z]+(\d+)', dtype)[1])
     return math.prod(dims) * bits // 8
 
 
 def _padded(sizes, order, place):
-    """The sizes, fastest dimension first, with the first ones rounded up to whole tiles."""
+    """Return the sizes, fastest dimension first, the first of them rounded up to whole tiles."""
     physical = [sizes[i] for i in order] or sizes[::-1]
     tile = re.search(r'T\(([\d,]+)\)', place)
     parts = [*(_numbers(tile[1])[::-1] if tile else ()), *[1] * len(sizes)]
@@ -116,7 +115,7 @@ def _numbers(text):
 
 
 def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
-    """({computation: its instructions, the root last}, name of the entry computation)."""
+    """Return ({computation: its instructions, the root last}, name of the entry computation)."""
     found = {}
     current = entry = None
     for line in text.splitlines():
@@ -141,9 +140,11 @@ def _instruction(computation, line):
 
 
 class Kernel(NamedTuple):
-    """An instruction outside of a fusion. times: executions in a step, with the loops around it.
-    known: False where one of these loops does not tell how often it runs; it is counted once
-    then."""
+    """An instruction outside of a fusion.
+
+    times: executions in a step, with the loops around it. known: False if the text does not say how
+    often one of these loops runs. Such a loop counts once.
+    """
 
     instruction: Instruction
     times: int
@@ -151,8 +152,7 @@ class Kernel(NamedTuple):
 
 
 class Module:
-    """The computations of a compiled step's text: who defines a value, who uses it, and what
-    runs."""
+    """The computations of a compiled step's text: definitions and users of values, and kernels."""
 
     def __init__(self, text: str) -> None:
         self.computations, self.entry = parse(text)
@@ -170,19 +170,19 @@ class Module:
         return found
 
     def operands(self, one: Instruction) -> list[Instruction]:
-        """The instructions that define what an instruction reads."""
+        """Return the instructions that define an instruction's operands."""
         return [self._by_name(one.computation)[name] for name in one.reads]
 
     def users(self, one: Instruction) -> list[tuple[Instruction, int]]:
-        """[(an instruction that reads the value, as which of its operands)]."""
+        """Return [(an instruction that reads the value, the operand's place)]."""
         return self._users(one.computation)[one.name]
 
     def body(self, fusion: Instruction) -> list[Instruction]:
-        """The instructions of a fusion, the root last."""
+        """Return the instructions of a fusion, the root last."""
         return self.computations[fusion.called('calls')[0]]
 
     def parameter(self, fusion: Instruction, place: int) -> Instruction:
-        """What an operand of a fusion is called in its body."""
+        """Return the parameter in a fusion's body that stands for the operand at a place."""
         return next(
             one
             for one in self.body(fusion)
@@ -190,15 +190,16 @@ class Module:
         )
 
     def parts(self, one: Instruction) -> list[Instruction]:
-        """An instruction and, of a fusion, all that it consists of, nested fusions included."""
+        """Return an instruction, and all parts of a fusion, with nested fusions."""
         inside = self.body(one) if one.opcode == 'fusion' else ()
         return [one, *(part for each in inside for part in self.parts(each))]
 
     def kernels(
         self, computation: str | None = None, times: int = 1, known: bool = True
     ) -> Iterator[Kernel]:
-        """The kernels of a computation, by default the entry, and of those that it runs, in the
-        order of the schedule.
+        """Yield the kernels of a computation, by default the entry, in the order of the schedule.
+
+        Kernels of the computations that it runs are included.
         """
         for one in self.computations[computation or self.entry]:
             if one.opcode == 'while':
@@ -212,8 +213,8 @@ class Module:
                 yield Kernel(one, times, known)
 
     def _trips(self, loop):
-        """How often a while loop runs: as noted by the compiler, or the only integer constant in
-        its condition; else None."""
+        """Return how often a while loop runs, or None: as noted by the compiler, or the only
+        integer constant in its condition."""
         known = loop.attribute(r'"known_trip_count":\{"n":"(\d+)"\}')
         if known:
             return int(known)

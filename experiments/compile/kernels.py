@@ -1,5 +1,4 @@
-"""The kernels of a compiled step, each with its bytes, arithmetic and the compiler's estimate, from
-its HLO text."""
+"""The kernels of a compiled step's HLO text, with bytes, arithmetic and the compiler's estimate."""
 
 import dataclasses
 import math
@@ -14,12 +13,15 @@ SLICES = ('dynamic-slice', 'slice', 'gather')
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """kind: 'product' (a matrix product, with what is fused into it), 'ours' (written in Pallas),
-    'collective', 'prefetch' (TPU: an asynchronous copy between memories) or 'other'. instruction:
-    its name in the HLO text. name: op_name, the path in the Python code. inside: the same of all
-    that is fused into it. result: its shape. bytes: of main memory, read and written by one
-    execution. flops: of its matrix products. cycles: the TPU compiler's estimate, 0 where it has
-    none. times: executions in a step."""
+    """A kernel of a compiled step.
+
+    kind: 'product' (a matrix product, with the operations fused into it), 'ours' (written in
+    Pallas), 'collective', 'prefetch' (TPU: an asynchronous copy between memories) or 'other'.
+    instruction: its name in the HLO text. name: op_name, the path in the Python code. inside: the
+    op_names of all operations fused into it. result: its shape. bytes: of main memory, read and
+    written by one execution. flops: of its matrix products. cycles: the TPU compiler's estimate, 0
+    without one. times: executions in a step.
+    """
 
     kind: str
     instruction: str
@@ -33,7 +35,7 @@ class Kernel:
 
 
 def kernels(text: str) -> list[Kernel]:
-    """The Kernels of an HLO module. ValueError where a loop does not tell how often it runs."""
+    """Return the Kernels of an HLO module. ValueError if a loop's number of runs is unknown."""
     module = Module(text)
     found = []
     for one, times, known in module.kernels():
@@ -77,9 +79,11 @@ def _kind(one, parts):
 
 
 def _flops(module, one):
-    """Floating-point operations of a matrix product, 2 a multiplication and addition; of a call of
-    the GPU's library by its configuration, of a Pallas kernel those that its `cost_estimate`
-    states."""
+    """Return the floating-point operations of a matrix product, 2 a multiplication and addition.
+
+    A call of the GPU's library is counted by its configuration, a Pallas kernel by its
+    `cost_estimate`.
+    """
     stated = (
         one.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)')
         if one.opcode == 'custom-call'
@@ -103,9 +107,11 @@ def _flops(module, one):
 
 
 def _terms(module, one):
-    """Of each sum of a convolution: the input features, and the taps of the window that are more
-    than a batch dimension (of which one tap is valid) or an outer dimension of the right side
-    (padded in full)."""
+    """Return the terms of each sum of a convolution: the input features times the window's taps.
+
+    Some taps do not count: a batch dimension has only one valid tap, and so has an outer dimension
+    of the right side, which is padded in full.
+    """
     labels = re.search(r'dim_labels=([\w?]+)_([\w?]+)->([\w?]+)', one.attributes)
     terms = _dims(module.operands(one)[1])[labels[2].index('i')]
     fields = dict(
@@ -129,15 +135,15 @@ def _dims(one):
 
 
 def _moved(module, one):
-    """Bytes of main memory that a kernel reads and writes.
+    """Return the bytes of main memory that a kernel reads and writes.
 
-    It reads its operands and writes its result; of an operand that it slices it reads the slices,
-    of a result that it updates in place it writes the update. An estimate: cache hits between a
-    GPU's kernels, and operands that a kernel reads twice, do not show.
+    A kernel reads its operands and writes its result. If it slices an operand, it reads only the
+    slices. If it updates a result in place, it writes only the update. This is an estimate: it does
+    not see cache hits between a GPU's kernels, or operands that a kernel reads twice.
     """
     if one.opcode in ('copy-start', 'slice-start'):
-        # (destination, source, context) of a copy, ((source), destination, ...) of a slice: as many
-        # bytes are read as written, each where its side is in main memory.
+        # (destination, source, context) of a copy, ((source), destination, ...) of a slice. As many
+        # bytes are read as written. A side counts if it is in main memory.
         sides = arrays(one.shape)[:2]
         return min(side.bytes for side in sides) * sum(side.in_hbm for side in sides)
     operands = module.operands(one)
@@ -150,7 +156,7 @@ def _moved(module, one):
     if one.opcode != 'fusion':
         return sum(whole.values()) + result
     read = dict.fromkeys(whole, 0)
-    # Listed twice, it counts once: each use reads a part
+    # An operand that is listed twice counts once: each use reads a part
     for place, operand in enumerate(operands):
         part = _read(module, module.parameter(one, place)) if whole[operand.name] else 0
         read[operand.name] += whole[operand.name] if part is None else part
@@ -158,7 +164,7 @@ def _moved(module, one):
 
 
 def _read(module, value):
-    """Bytes of `value` that the instructions of its computation read; None for all of it."""
+    """Return the bytes of `value` that its computation's instructions read, or None for all."""
     total = 0
     for user, place in module.users(value):
         if user.opcode in SLICES and place == 0:
@@ -168,8 +174,8 @@ def _read(module, value):
         elif user.opcode in ('bitcast', 'get-tuple-element'):
             part = _read(module, user)
         elif user.opcode == 'fusion':
-            # On TPUs a fusion within a fusion that only changes the tiling or the shape is no pass
-            # over memory.
+            # On TPUs a fusion within a fusion that only changes tiling or shape makes no pass over
+            # memory.
             within = user.called('calls')[0].startswith(('copy_fusion', 'bitcast_fusion'))
             part = _read(module, user if within else module.parameter(user, place))
         else:
@@ -181,7 +187,7 @@ def _read(module, value):
 
 
 def _written(module, value):
-    """Bytes of `value`, the result of a kernel or a part of it, that are written."""
+    """Return the bytes of `value`, the result of a kernel or a part of it, that are written."""
     if value.opcode == 'tuple':
         return sum(_written(module, each) for each in module.operands(value))
     if value.opcode == 'dynamic-update-slice':

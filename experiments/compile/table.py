@@ -1,12 +1,11 @@
-"""The table of slices: the pretraining step compiled for each, and what that suggests about its
-time.
+"""Compiles the pretraining step for a list of slices, and estimates its time on each.
 
 python -m experiments.compile.table [--out=experiments/results/compile] [--only=v5e]
 
-Compiles one slice after another, each in its own process (experiments.compile.check; minutes each
-on two cores), appends a row each to OUT/rows.jsonl and writes OUT/table.md. Rerun an interrupted
-command to resume it; delete rows to compile them again. Slices without an installed compiler are
-n/a, with the reason.
+Slices are compiled one after another, each in its own process (experiments.compile.check), which
+takes minutes on two cores. Each adds a row to OUT/rows.jsonl. OUT/table.md is the table. Rerun an
+interrupted command to resume it. To compile rows again, delete them. If the compiler for a slice is
+not installed, its row is n/a, with the reason.
 """
 
 import pathlib
@@ -23,7 +22,8 @@ from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 
-# Assumed, of the chip's peak: what public trainings of models of this size reach on one H100
+# The assumed fraction of the chip's peak, as public trainings of models of this size reach on an
+# H100
 MFU = 0.4
 TOKENS = 512
 
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
         ]
 
     def matches(self, row: dict) -> bool:
-        """Whether a row of rows.jsonl is of this entry."""
+        """Return whether a row of rows.jsonl belongs to this entry."""
         return (
             row['topology'],
             row['batch'],
@@ -62,9 +62,9 @@ class Entry(NamedTuple):
         ) == (*self[1:], 'bfloat16', False)
 
 
-# The paper's batch of 64 windows, then a scaled one of 64 a chip (128 an H200), in as many
-# microbatches as it needs to fit. A mesh with fsdp and one without show what fsdp costs at a size
-# that does not need it.
+# The paper's batch of 64 windows, then a scaled batch of 64 a chip (128 an H200), in as many
+# microbatches as it needs to fit. Meshes with and without fsdp show the cost of fsdp at a size that
+# does not need it.
 ENTRIES = (
     Entry('v5e-4', 'v5e:2x2', 64, fsdp=4),
     Entry('v5e-4', 'v5e:2x2', 256, fsdp=4, microbatches=4),
@@ -87,7 +87,7 @@ ENTRIES = (
 
 
 def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str]:
-    """Append the rows that are missing to the JSON-lines file; returns {Entry: why it has none}."""
+    """Append the missing rows to the JSON-lines file, and return {Entry: why it has no row}."""
     missing = {}
     for entry in entries:
         if any(map(entry.matches, results.read(path))):
@@ -109,9 +109,11 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
 
 
 def estimated_columns(row: dict) -> list[str]:
-    """Cells of the estimate: milliseconds from arithmetic and from bytes over links, tokens a
-    second, and the tokens a chip (of a microbatch) at which the two times are equal: below it more
-    chips hardly help."""
+    """Return the cells of the estimate.
+
+    They are milliseconds by arithmetic and by bytes over links, tokens a second, and the tokens a
+    chip (of a microbatch) at which the two times are equal. Below that, more chips hardly help.
+    """
     chip = chips.CHIPS[row['chip']]
     tokens = row['batch'] * row['n_ctx']
     arithmetic = row['flops_per_step'] / row['devices'] / chip.peak / MFU
@@ -119,7 +121,7 @@ def estimated_columns(row: dict) -> list[str]:
     best, worst = chips.link_seconds(chip, tuple(row['shape']), sent)
     hidden = max(arithmetic, best)
     exposed = arithmetic + worst
-    # Nearly as much is moved for each microbatch
+    # Each microbatch moves nearly as much
     a_chip = tokens / row['devices'] / row['microbatches']
     even = span(*(f'{a_chip * seconds / arithmetic:,.0f}' for seconds in (best, worst)))
     return [
@@ -138,7 +140,7 @@ def span(low: str, high: str) -> str:
 def render(
     entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entry, str]
 ) -> list[str]:
-    """The lines of table.md."""
+    """Return the lines of table.md."""
     found = []
     estimated = []
     notes = []

@@ -1,10 +1,9 @@
-"""Cycles of Pallas kernels on a TPU, by the compiler's final schedule; the HLO text has no estimate
-of theirs.
+"""The cycles of Pallas kernels on a TPU, by the compiler's final schedule.
 
-A TPU core issues one bundle of instructions a cycle, so a kernel takes at least as many cycles as
-bundles are executed. Waits for memory are not in the schedule. Branches count as taken, but for
-those that ask for one value of the grid's last index, `pl.when(pl.program_id(2) == 0)`, which are
-taken in one of its steps.
+The HLO text has no estimate for these kernels. A TPU core issues one bundle of instructions a
+cycle, so a kernel takes at least as many cycles as bundles are executed. Waits for memory are not
+in the schedule. Branches count as taken. A branch on one value of the grid's last index,
+`pl.when(pl.program_id(2) == 0)`, counts as taken in one step of that index.
 """
 
 import atexit
@@ -21,8 +20,7 @@ from gpt1_jax.errors import UserError
 _BUNDLE = re.compile(r'\s*(?:0x)?[0-9a-f]+\s+(?:[A-Z]{2})?\s*:\s(>*)\s*\{')
 _LOOP = re.compile(r'\s*(?:0x)?[0-9a-f]+\s+LB:')
 _EXIT = re.compile(r'scmp\.ge\.s32\.totalorder [^;]*?, (\d+) /\* loop exit test')
-# The grid's index along an axis, the same of the programs in each stage of the pipeline; registers
-# that are spilled.
+# The grid's index along an axis, the same in each stage of the pipeline, and spilled registers.
 _INDEX = re.compile(r'(%s\w+) = sphi [^;]*?stage = \d+ iter bound = (\d+)')
 _NEXT = re.compile(r'(%s\w+) = sadd\.s32 1, (%s\w+)')
 _LAST = re.compile(r'scmp\.ge\.s32\.totalorder (%s\w+), (\d+)')
@@ -34,9 +32,11 @@ _BRANCH = re.compile(r'sbr\.rel \((%p\w+)\) target = \$region(\d+)')
 
 @functools.cache
 def folder() -> str:
-    """A folder, removed when the process ends, that the compiler writes its schedules to. Call it
-    before the compiler is first used, as that reads its flags then alone; called later, the folder
-    stays empty."""
+    """Make the folder that the compiler writes its schedules to, until the process ends.
+
+    Call this before the compiler is first used, because the compiler reads its flags only then. If
+    you call it later, the folder stays empty.
+    """
     path = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     flags = (
@@ -48,11 +48,11 @@ def folder() -> str:
 
 
 def cycles(instruction: str) -> int:
-    """Of the kernel that an instruction of the HLO text runs, as it was compiled last.
+    """Return the cycles of an HLO instruction's kernel, as it was compiled last.
 
-    Of kernels that are the same but for the memories that their arrays lie in, the compiler makes
-    some schedules alone, each under the name of one of them, `name.3`: the others have the longest
-    of these. UserError where there is none.
+    Some kernels differ only in the memories that their arrays lie in. The compiler writes schedules
+    for only some of them, each under its kernel's name, `name.3`. The other kernels get the longest
+    of these schedules. UserError if there is no schedule.
     """
 
     # The compiler writes ID-NAME-NUMBER-final_bundles.txt, where NAME has letters, digits, '_', '.'
@@ -70,15 +70,15 @@ def cycles(instruction: str) -> int:
 
 
 def executed(text: str) -> int:
-    """Bundles of a schedule that are executed, those in loops as often as these run.
+    """Return the bundles of a schedule that are executed, counted with the loops around them.
 
-    A bundle's loops are written as so many '>'. A loop begins at LB; a loop's test names how often
-    it runs, and the test of a loop within another comes first. One whose test compares no constant
-    counts once.
+    The number of '>' before a bundle is the number of its loops. A loop begins at LB. The test at
+    its end names how often it runs, so the test of an inner loop comes first. If a test compares no
+    constant, the loop counts once.
     """
     lines = [line for line in text.splitlines() if _BUNDLE.match(line)]
-    loops = []  # how often each runs, in the order in which they begin
-    inside = []  # of each bundle, its loops as places in that list
+    loops = []  # how often each loop runs, in the order in which they begin
+    inside = []  # for each bundle, its loops as places in that list
     current = {}  # {depth: the last loop of that depth}
     unclosed = []  # loops whose test has not come yet
     for line in lines:
@@ -98,15 +98,15 @@ def executed(text: str) -> int:
 
 
 def _guarded(lines):
-    """(first, end, steps) of the bundles that run in one of so many steps of the grid's last
-    index."""
+    """Return (first, end, steps) of the bundles that run in only one of `steps` steps of the grid's
+    last index."""
     text = '\n'.join(lines)
     axes = dict(_INDEX.findall(text))  # {register: axis}
     lengths = dict(_LAST.findall(text))
     last = {
         axes[index]: int(lengths[after])
         for after, index in _NEXT.findall(text)
-        # The others carry: their next value is not compared directly
+        # The other indices carry: their next value is not compared directly
         if index in axes and after in lengths
     }
     spilled = dict(_SPILLED.findall(text))

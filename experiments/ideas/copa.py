@@ -1,4 +1,4 @@
-"""COPA, as SuperGLUE has it: which of two sentences is the cause, or the effect, of the first one?
+"""COPA in SuperGLUE's form: which of two sentences is the cause, or the effect, of a premise?
 
 gpt1 finetune --config=finetune:experiments/ideas/copa.py:COPA --workdir=runs/copa \\
     --config.init_from=novels --config.data.dir=COPA

@@ -1,5 +1,4 @@
-"""DREAM, as published: an array of dialogues [turns, questions, name], each with several questions
-of three choices.
+"""DREAM, as published: dialogues [turns, questions, name], with questions of three choices.
 
 gpt1 finetune --config=finetune:experiments/ideas/dream.py:DREAM --workdir=runs/dream \\
     --config.init_from=novels --config.data.dir=dream/data
@@ -18,7 +17,7 @@ def examples(dialogue):
         )
 
 
-# A dialogue and a question are one segment (segments), of which a long dialogue is cut (cut).
+# A dialogue and a question are one segment (segments). A long dialogue is cut (cut).
 FILES = {'train': 'train.json', 'dev': 'dev.json', 'test': 'test.json'}
 DREAM = from_records(
     'dream', 'choice', ('0', '1', '2'), FILES, examples, n_texts=2, segments=(2,), cut=0

@@ -1,4 +1,4 @@
-"""Ideas for `optimizer.kind` and `optimizer.schedule`; `optax:lion` and others need no file.
+"""Ideas for `optimizer.kind` and `optimizer.schedule`. (`optax:lion` and others need no file.)
 
 gpt1 pretrain --config.optimizer.kind=experiments/ideas/optimizers.py:muon ...
 """
@@ -9,11 +9,10 @@ import optax
 
 
 def muon(learning_rate, weight_decay, weight_decay_mask):
-    """Muon (Jordan et al., 2024) for the matrices of blocks, stacked over layers, and Adam for the
-    rest, by optax.
+    """Returns optax's Muon (Jordan et al., 2024) for the matrices of blocks, and Adam for the rest.
 
-    Updates of matrices have the root mean square of 0.2 (Liu et al., 2025), so that rates of Adam
-    are a good start.
+    The matrices are stacked over layers. Their updates have a root mean square of 0.2 (Liu et al.,
+    2025), so that rates of Adam are a good start.
     """
 
     def matrices(params):

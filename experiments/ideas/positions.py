@@ -1,4 +1,4 @@
-"""Ideas for positions: none, sinusoidal, rotary, in place of the learned matrix W_p.
+"""Ideas for positions, in place of the learned matrix W_p: none, sinusoidal, rotary.
 
 gpt1 pretrain --config.model.kind=experiments/ideas/positions.py:Sinusoidal ...
 gpt1 pretrain --config.model.kind=experiments/ideas/positions.py:NoPositions \\
@@ -21,7 +21,7 @@ class NoPositions(GPT):
 
 
 def angles(positions, E):
-    """[..., E / 2]: each position times the frequencies 1 to nearly 1 / 10,000."""
+    """Returns [..., E / 2], each position times the frequencies 1 to nearly 1 / 10,000."""
     return jnp.tensordot(positions, 10_000.0 ** (-jnp.arange(0, E, 2) / E), 0)
 
 
@@ -41,14 +41,14 @@ class SinusoidalEmbedding(WithoutPositions):
 
 
 class Sinusoidal(GPT):
-    """Vaswani et al. (2017)."""
+    """A GPT with the sinusoidal positions of Vaswani et al. (2017)."""
 
     embedding: type[nn.Module] = SinusoidalEmbedding
 
 
 def rotary(qkv, drop):
-    """RoFormer (Su et al., 2021): queries and keys rotated by angles in proportion to their
-    positions."""
+    """Attention of RoFormer (Su et al., 2021): queries and keys are rotated by angles in proportion
+    to their positions."""
     # [B, L, 2, H, E]
     x = qkv[:, :, :2].astype(jnp.float32)
     v = qkv[:, :, 2]

@@ -1,5 +1,4 @@
-"""An idea for `model.kind`: fine-tuning reads the mean of all states, not the state of the extract
-token alone.
+"""An idea for `model.kind`: fine-tuning reads the mean of all states, not the extract token's.
 
 gpt1 pretrain --config.model.kind=experiments/ideas/read_out.py:MeanStates ...
 """
@@ -11,8 +10,11 @@ from gpt1_jax.models.gpt import GPT
 
 
 class MeanStates(GPT):
-    """States are the running mean of GPT's, for fine-tuning without the auxiliary objective. Not
-    for generation: with a KV cache the mean would begin anew at each token."""
+    """A GPT whose states are the running mean of GPT's.
+
+    It is for fine-tuning without the auxiliary objective. It cannot generate: with a KV cache the
+    mean would begin anew at each token.
+    """
 
     @nn.compact
     def __call__(self, tokens, key=None):

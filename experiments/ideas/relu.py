@@ -12,5 +12,5 @@ def relu(x):
 
 
 def relu_squared(x):
-    """Primer (So et al., 2021)."""
+    """The squared ReLU of Primer (So et al., 2021)."""
     return jnp.square(jax.nn.relu(x))

@@ -1,5 +1,4 @@
-"""Ideas for `model.kind` about weights: an output layer of its own, initial weights scaled by
-depth.
+"""Ideas for `model.kind` about weights: a free output layer, initial weights scaled by depth.
 
 gpt1 pretrain --config.model.kind=experiments/ideas/weights.py:FreeOutput ...
 """
@@ -12,7 +11,7 @@ from gpt1_jax.models.gpt import GPT, WEIGHTS, GPTConfig
 
 
 class FreeOutput(GPT):
-    """The output layer is not the embedding matrix but a matrix of its own, without dropout."""
+    """A GPT whose output layer is not the embedding matrix but another matrix, without dropout."""
 
     @nn.compact
     def __call__(self, tokens, key=None):
@@ -24,8 +23,8 @@ class FreeOutput(GPT):
 @dataclasses.dataclass(frozen=True)
 class ScaledConfig(GPTConfig):
     def initializer(self, name):
-        """GPT-2: projections onto the residual stream begin smaller by the square root of their
-        number."""
+        """As in GPT-2, projections onto the residual stream begin smaller by the square root of
+        their number."""
         return (
             nn.initializers.normal(0.02 / (2 * self.n_layer) ** 0.5)
             if name in ('out', 'proj')

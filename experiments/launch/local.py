@@ -1,13 +1,12 @@
-"""Several processes on one machine: the way to try a pod's program without one, and what the tests
-use.
+"""Starts several processes on one machine, to try a pod's program without a pod.
 
 python -m experiments.launch.local --processes=2 --devices=2 pretrain \\
     --config=configs/pretrain.py \\
     --workdir=runs/gpt1 --config.data.tokens=runs/tokens
 
---devices: CPU devices a process pretends to have; 0 leaves the real ones. A process that fails ends
-the others; SIGTERM, SIGINT and SIGHUP are passed on to all, which then save and stop at the same
-step.
+--devices is the number of CPU devices that a process pretends to have. 0 leaves the real devices.
+If a process fails, the others end. SIGTERM, SIGINT and SIGHUP are passed on to all processes, which
+then save and stop at the same step. The tests use this program.
 """
 
 import argparse
@@ -20,12 +19,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-GRACE_S = 180  # that the others get to name a process that is gone, and end by themselves
+GRACE_S = 180  # for the others to name a process that is gone, and to end by themselves
 
 
 def run(command: Sequence[str], processes: int, devices: int = 0) -> int:
-    """Start a command, with its --coordinator, --processes and --process, in so many processes;
-    returns the first exit status that is not 0, or 0."""
+    """Start a command in several processes, and return the first exit status that is not 0, or 0.
+
+    The command gets the flags --coordinator, --processes and --process.
+    """
     environment = dict(os.environ)
     if devices:
         flags = (
@@ -40,7 +41,7 @@ def run(command: Sequence[str], processes: int, devices: int = 0) -> int:
 
     def pass_on(number, frame):
         for one in started:
-            one.send_signal(number)  # nothing where it has ended
+            one.send_signal(number)  # does nothing if it has ended
 
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGINT, pass_on)
@@ -65,14 +66,14 @@ def run(command: Sequence[str], processes: int, devices: int = 0) -> int:
 
 
 def free_port() -> int:
-    """A TCP port of localhost that nothing uses."""
+    """Return a TCP port of localhost that nothing uses."""
     with socket.socket() as one:
         one.bind(('localhost', 0))
         return one.getsockname()[1]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Parse the command line and start the processes; returns their exit status."""
+    """Parse the command line, start the processes, and return their exit status."""
     parser = argparse.ArgumentParser(
         prog='python -m experiments.launch.local',
         description=__doc__,

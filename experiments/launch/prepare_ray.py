@@ -1,13 +1,13 @@
-"""Section 4.1: tokenizes a corpus on a Ray cluster, one task a part, and merges the parts.
+"""Tokenizes a corpus (Section 4.1) on a Ray cluster, one task a part, and merges the parts.
 
     python -m experiments.launch.prepare_ray --out=/data/tokens --corpus=/data/fineweb \\
         --valid=0.01 \\
         --tokenizer=/data/vocabulary/tokenizer --parts=256
 
-Runs on the cluster of RAY_ADDRESS, as inside `ray job submit`, else on the cores of this machine.
-All nodes have gpt1_jax[ray] installed and see the same files, or gs://BUCKET/... A part takes one
-core; Ray runs it again when its process or its node dies, and it resumes where it was. Several
-parts a core keep all of them busy.
+It runs on the cluster of RAY_ADDRESS, as inside `ray job submit`, or else on the cores of this
+machine. All nodes have gpt1_jax[ray] installed and see the same files, or gs://BUCKET/... A part
+takes one core. If its process or its node dies, Ray runs the part again, and it resumes where it
+was. Make several parts a core, to keep all cores busy.
 """
 
 import os
@@ -19,7 +19,7 @@ from gpt1_jax.data import sources
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
 
-RETRIES = 10  # of a part that died
+RETRIES = 10  # for a part whose process died
 
 
 def run(
@@ -27,8 +27,8 @@ def run(
 ) -> dict:
     """Prepare all parts, and return the merged manifest.
 
-    UserError, with the other parts stopped, for a mistake in the input, a part that died more than
-    RETRIES times, and without Ray.
+    UserError if there is a mistake in the input, if a part dies more than RETRIES times, or if Ray
+    is not installed. The other parts are then stopped.
     """
     try:
         import ray

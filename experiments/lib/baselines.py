@@ -1,24 +1,24 @@
 """Baselines of a labelled set that need no fine-tuning, by scikit-learn (extra `baselines`).
 
-Each takes the Task, the training and the evaluated Examples, and returns scores float[n, labels],
-or values [n, 1], as a fine-tuned model does. None where it does not apply to the task.
+Each takes the Task, the training Examples and the evaluated Examples. It returns scores float[n,
+labels], or values [n, 1], as a fine-tuned model does, or None if it does not apply to the task.
 
-    constant   the one answer that has the highest metric: all entailment, all paraphrases, the
-               first ending
-    overlap    how many words the texts share: Jaccard, containment, both again weighted by rarity,
+    constant   the answer that has the highest metric if it is always given: all entailment, all
+               paraphrases, the first ending
+    overlap    the words that the texts share: Jaccard, containment, both again weighted by rarity,
                and the lengths
-    words      unigrams and bigrams: of a pair those of each text apart, or of the second alone; of
-               choices those of each; for several texts beside `overlap`
-    probe      mean hidden states of a frozen model: u; of a pair u - v (|u - v| for similarity) and
-               u * v
-    joined     of a pair only: the mean hidden state over the second text, read after the first as
-               in fine-tuning, for similarity summed over both orders
-    likelihood the frozen model's log-probability of a text, in sum and per token, and its length;
-               of a pair those of each text alone and after the other one
+    words      unigrams and bigrams. For a pair: of each text apart, or only of the second text. For
+               choices: of each choice. For several texts, also the features of `overlap`
+    probe      mean hidden states of a frozen model: u. For a pair: u - v (|u - v| for similarity)
+               and u * v
+    joined     only for pairs: the mean hidden state over the second text, read after the first as
+               in fine-tuning. For similarity, the sum over both orders
+    likelihood the frozen model's log-probability of a text, in sum and per token, and its length.
+               For a pair: of each text by itself, and after the other text
 
-All but the first are a linear model: logistic regression, or ridge regression where the label is a
-number. Of the strengths of regularisation, of the probe's layers and of the n-grams of one text or
-both, the best on a held-out fifth of the training rows is taken.
+All but the first are a linear model: logistic regression, or ridge regression if the label is a
+number. A held-out fifth of the training rows chooses the strength of regularisation, the probe's
+layer, and the n-grams of one text or both.
 """
 
 import collections
@@ -38,14 +38,14 @@ from gpt1_jax.data.tokens import permutation
 from gpt1_jax.evaluation import task_metrics
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression, 1 / alpha of the ridge
-LEAST_ROWS = 20  # with a fifth of which to choose the strength; below it is 1
+LEAST_ROWS = 20  # to choose the strength on a fifth of them. With fewer rows the strength is 1
 WORD = re.compile(r'\w+')
 
 
 def constant(
     task: Task, train: Sequence[Example], examples: Sequence[Example]
 ) -> np.ndarray | None:
-    """The label whose prediction for every example has the highest metric on the training rows;
+    """Scores the label that has the highest metric on the training rows if it is always predicted.
     None for numbers."""
     if task.score is not None:
         return None
@@ -55,7 +55,7 @@ def constant(
 
 
 def overlap(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> np.ndarray | None:
-    """Shared words; None for single texts."""
+    """Scores by shared words. None for single texts."""
     if len(pairs(train[0])[0]) < 2:
         return None
     weights = rarity(train)
@@ -63,11 +63,11 @@ def overlap(task: Task, train: Sequence[Example], examples: Sequence[Example]) -
 
 
 def words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> np.ndarray:
-    """Unigrams and bigrams, and for several texts the features of `overlap`."""
+    """Scores by unigrams and bigrams, and for several texts also by the features of `overlap`."""
     several = len(pairs(train[0])[0]) > 1
     weights = rarity(train)
     found = []
-    # All choices have the same context, so its words do not say which is right.
+    # All choices have the same context, so its words do not distinguish the right choice.
     for sides in ((-1,), (0, 1)) if several and not train[0].choices else ((-1,),):
         counters = [
             CountVectorizer(ngram_range=(1, 2), token_pattern=r'(?u)\b\w+\b', binary=True).fit(
@@ -97,11 +97,11 @@ def probe(
     states: Callable[[Sequence[tuple[str, ...]]], Mapping[int, np.ndarray]],
     joined: bool = False,
 ) -> tuple[np.ndarray | None, int]:
-    """(scores, layer) of a linear model of hidden states. joined: of `joined`; (None, 0) for single
-    texts.
+    """Returns (scores, layer) of a linear model of hidden states.
 
-    states: sequences of texts, each read after those before it -> {layer: float[n, D]}, the mean
-    hidden state over the last text of each sequence.
+    joined: with the states of `joined`, or (None, 0) for single texts. states: sequences of texts,
+    each text read after the texts before it -> {layer: float[n, D]}, the mean hidden state over the
+    last text of each sequence.
     """
     several = len(pairs(train[0])[0]) > 1
     both_orders = task.head == 'similarity'
@@ -136,8 +136,11 @@ def likelihood(
     examples: Sequence[Example],
     log_probs: Callable[[Sequence[tuple[str, ...]]], np.ndarray],
 ) -> np.ndarray:
-    """log_probs: sequences of texts -> float[n, 2], for the last text of each its log-probability
-    given those before it, and its number of tokens."""
+    """Scores by log-probabilities of texts.
+
+    log_probs: sequences of texts -> float[n, 2], for the last text of each sequence: its
+    log-probability given the texts before it, and its number of tokens.
+    """
 
     def read(pair):
         return [*((text,) for text in pair), *([pair[::-1], pair] if len(pair) > 1 else [])]
@@ -155,8 +158,8 @@ def likelihood(
 
 
 def _distinct(train, examples, read):
-    """(the distinct ones of all that `read` lists for a pair, a function: rows -> int[pairs,
-    listed], their places)."""
+    """Returns (the distinct sequences that `read` lists for all pairs, a function for their places:
+    rows -> int[pairs, listed])."""
     place = {}
     for pair in _all_pairs([*train, *examples]):
         for each in read(pair):
@@ -167,7 +170,7 @@ def _distinct(train, examples, read):
 
 
 def pairs(example: Example) -> list[tuple[str, ...]]:
-    """The texts that one score is about: (text,), (a, b), or for each choice (context, choice)."""
+    """Returns the texts of each score: (text,), (a, b), or for each choice (context, choice)."""
     if example.choices:
         return [(' '.join(example.texts), choice) for choice in example.choices]
     return [example.texts]
@@ -178,13 +181,13 @@ def _all_pairs(rows):
 
 
 def tokens(text: str) -> list[str]:
-    """The lower-case words of a text."""
+    """Returns the lower-case words of a text."""
     return WORD.findall(text.lower())
 
 
 def rarity(train: Sequence[Example]) -> collections.defaultdict[str, float]:
-    """{word: logarithm of texts / texts with the word} in the training rows; of other words that of
-    a single text."""
+    """Returns {word: logarithm of texts / texts with the word} in the training rows. Other words
+    count as if a single text had them."""
     texts = [set(tokens(text)) for pair in _all_pairs(train) for text in pair]
     counts = collections.Counter(word for text in texts for word in text)
     unknown = math.log(len(texts) + 1)
@@ -194,8 +197,8 @@ def rarity(train: Sequence[Example]) -> collections.defaultdict[str, float]:
 
 
 def shared_words(texts: Sequence[tuple[str, ...]], weights: Mapping[str, float]) -> np.ndarray:
-    """float[n, 8] of pairs of texts: Jaccard, the share of either one's words that the other has,
-    the same three with weighted words, and the logarithms of both lengths."""
+    """Returns float[n, 8] of pairs of texts: Jaccard, the share of each text's words that the other
+    has, the same three with weighted words, and the logarithms of both lengths."""
     rows = []
     for a, b in texts:
         a = set(tokens(a))
@@ -215,8 +218,8 @@ def shared_words(texts: Sequence[tuple[str, ...]], weights: Mapping[str, float])
 def fitted(
     task: Task, train: Sequence[Example], examples: Sequence[Example], features: Callable
 ) -> tuple[np.ndarray, float]:
-    """(scores, metric on the held-out fifth) of a linear model. features: rows -> matrix, a row for
-    each of their `pairs`."""
+    """Returns (scores, metric on the held-out fifth) of a linear model. features: rows -> matrix,
+    with a row for each of their `pairs`."""
     order = permutation(0, 0, len(train))
     held_out, rest = ([train[i] for i in part] for part in np.split(order, [len(train) // 5]))
     scale = MaxAbsScaler()
@@ -242,12 +245,12 @@ def fitted(
 
 
 def _metric(task, rows, scores):
-    """The task's first metric."""
+    """Returns the task's first metric."""
     return task_metrics.compute(task, [row.label for row in rows], scores)[task.metrics[0]]
 
 
 def _scores(task, train, matrix, examples, wanted, strength):
-    """Fit on the training rows' matrix and score the examples, whose matrix is `wanted`."""
+    """Fits on the training rows' matrix, and scores the examples, whose matrix is `wanted`."""
     if task.score is not None:
         return (
             Ridge(alpha=1 / strength)

@@ -1,9 +1,8 @@
-"""Bootstrap over evaluated items, for a metric with several seeds: the median over the seeds and
-its interval.
+"""The bootstrap over evaluated items, for the median of a metric over several seeds.
 
-Which items a resample draws depends on the set of items alone. So two conditions on the same items
-are resampled alike (a paired bootstrap), differences and means are taken resample by resample, and
-different sets are independent.
+The items that a resample draws depend only on the set of items. So two conditions on the same items
+are resampled alike (a paired bootstrap), and different sets are independent. Differences and means
+are taken resample by resample.
 """
 
 import dataclasses
@@ -30,8 +29,8 @@ class Estimate:
     """A metric's value, or a difference or mean of several, as a fraction, with its resamples.
 
     value: the median over seeds. draws: float[RESAMPLES], the value in each resample. n: items.
-    by_seed: {seed: (value, draws)}; for a mean over sets, the seeds that all of them have. items: a
-    digest of the items and their labels; '' where there are several sets.
+    by_seed: {seed: (value, draws)}. A mean over sets has the seeds that all sets share. items: a
+    digest of the items and their labels, '' for several sets.
     """
 
     value: float
@@ -46,22 +45,21 @@ class Estimate:
 
     @property
     def range(self) -> tuple[float, float]:
-        """(lowest, highest) value of a seed."""
+        """The (lowest, highest) value of a seed."""
         values = [value for value, _ in self.by_seed.values()]
         return (min(values), max(values)) if values else (self.value, self.value)
 
     def interval(self, tests: int = 1) -> tuple[float, float]:
-        """The percentile interval of 95% of the resamples, or of 1 - 0.05 / tests (Bonferroni); nan
-        without any."""
+        """Returns the percentile interval of 95% of the resamples, or of 1 - 0.05 / tests
+        (Bonferroni). nan without resamples."""
         return bootstrap.interval(self.draws, tests)
 
 
 def of_rows(rows: Sequence[dict]) -> Estimate:
-    """The Estimate of one metric (task, split, group, metric, selection) from its rows of
-    results.jsonl, one a seed.
+    """Returns the Estimate of a metric from its rows of results.jsonl, one row a seed.
 
-    UserError where the rows are not about the same items, or a predictions file has changed since
-    its row was written.
+    All rows have the same task, split, group, metric and selection. UserError if the rows have
+    different items, or if a predictions file has changed since its row was written.
     """
     newest = {row.get('seed', 0): row for row in rows}
     runs = tuple(
@@ -72,7 +70,7 @@ def of_rows(rows: Sequence[dict]) -> Estimate:
 
 @functools.lru_cache(maxsize=256)
 def _of_runs(runs, metric, group):
-    """runs: ((seed, predictions file, value, n), ...)."""
+    """Returns the Estimate of runs: ((seed, predictions file, value, n), ...)."""
     items = None
     gold = []
     several = []
@@ -97,8 +95,8 @@ def _of_runs(runs, metric, group):
 
 
 def _read_sorted(path, group):
-    """(ids, gold, scores) sorted by id; where there is a group, of that alone ('middle' of
-    'middle/1.txt/0')."""
+    """Returns (ids, gold, scores) sorted by id. If a group is given, only its items are returned
+    ('middle' of 'middle/1.txt/0')."""
     ids, gold, scores = metrics.read_predictions(path)
     chosen = [i for i, name in enumerate(ids) if group is None or str(name).startswith(f'{group}/')]
     chosen.sort(key=lambda i: str(ids[i]))
@@ -106,16 +104,15 @@ def _read_sorted(path, group):
 
 
 def _median(by_seed, n, items):
-    """The Estimate of the median over seeds, in the whole set and in each resample."""
+    """Returns the Estimate of the median over seeds, in the whole set and in each resample."""
     values, draws = zip(*by_seed.values())
     return Estimate(float(np.median(values)), np.median(np.stack(draws), axis=0), n, by_seed, items)
 
 
 def minus(a: Estimate, b: Estimate) -> Estimate:
-    """median(a) - median(b) over the seeds that both have, by a paired bootstrap over the same
-    items.
+    """Returns median(a) - median(b) over the seeds that both have, by a paired bootstrap.
 
-    UserError where the items differ, or no seed is shared.
+    UserError if the items differ, or no seed is shared.
     """
     if a.items != b.items:
         raise UserError('a difference of scores that are not about the same items')
@@ -134,7 +131,7 @@ def minus(a: Estimate, b: Estimate) -> Estimate:
 
 
 def mean(several: Sequence[Estimate]) -> Estimate:
-    """The plain mean; different sets are resampled independently of each other."""
+    """Returns the plain mean. Different sets are resampled independently of each other."""
     by_seed = {}
     for seed in sorted(set.intersection(*(set(one.by_seed) for one in several))):
         values, draws = zip(*(one.by_seed[seed] for one in several))

@@ -1,6 +1,6 @@
-"""The figures of the reports as PNG files, drawn from plain rows. Needs no display.
+"""The figures of the reports as PNG files, drawn from plain rows, without a display.
 
-A point is {'step' or 'layers', 'value', 'low', 'high'}; values and their 95% intervals are
+A point is {'step' or 'layers', 'value', 'low', 'high'}. Values and their 95% intervals are
 fractions unless a function says otherwise.
 """
 
@@ -20,8 +20,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: 
 
 from gpt1_jax.metrics.bootstrap import Estimate, interval  # noqa: E402
 
-# One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and
-# Ito).
+# Each colour has the same meaning in every figure. Colour-blind readers can distinguish them (Okabe
+# and Ito).
 COLOURS = {
     'pretrained': '#0072B2',
     'scratch': '#D55E00',
@@ -61,14 +61,14 @@ def save(figure: Figure, path: str | pathlib.Path) -> None:
 
 
 def point(found: Estimate) -> dict[str, float]:
-    """{'value', 'low', 'high'} of an estimate."""
+    """Returns {'value', 'low', 'high'} of an estimate."""
     return dict(zip(VALUES, (found.value, *interval(found.draws))))
 
 
 @contextlib.contextmanager
 def panel(path: str | pathlib.Path, size: tuple[float, float], **labels: str) -> Iterator[Axes]:
-    """The axes of a figure of one panel, which is written at the end. labels: title, xlabel,
-    ylabel."""
+    """Gives the axes of a figure with one panel, and writes the figure at the end. labels: title,
+    xlabel, ylabel."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=size)
         yield axes
@@ -77,8 +77,8 @@ def panel(path: str | pathlib.Path, size: tuple[float, float], **labels: str) ->
 
 
 def forest(axes: Axes, rows: Sequence[tuple[str, str, Mapping]], at: float) -> None:
-    """A line for each (name, colour, point) from the top, hollow where its interval contains `at`,
-    a dashed line."""
+    """Draws a line for each (name, colour, point), from the top, and a dashed line at `at`. A
+    point is hollow if its interval contains `at`."""
     axes.axvline(at, color=GREY, linestyle='--', linewidth=1)
     for height, (_, colour, found) in enumerate(rows):
         value, low, high = (found[name] for name in VALUES)
@@ -97,7 +97,7 @@ def forest(axes: Axes, rows: Sequence[tuple[str, str, Mapping]], at: float) -> N
 
 
 def comparison(path: str | pathlib.Path, panels: Mapping[str, Sequence[tuple]]) -> None:
-    """Accuracies of tasks of two labels. panels: {title: the rows of `forest`}."""
+    """Draws accuracies of tasks with two labels. panels: {title: the rows of `forest`}."""
     with plt.rc_context(STYLE):
         size = 4 * len(panels), 2.4
         figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharex=True)
@@ -115,9 +115,9 @@ def zero_shot(
     points: Mapping[int, Estimate],
     beside: Mapping[str, tuple[str, float]],
 ) -> None:
-    """Accuracy in choosing one of two without fine-tuning, against pretraining updates.
+    """Draws the accuracy of choosing between two without fine-tuning, against pretraining updates.
 
-    beside: {name: (colour, accuracy)} of models that have one value, each a line across.
+    beside: {name: (colour, accuracy)} of models with a single value, each drawn as a line across.
     """
     with panel(path, (6.4, 3.8), title=title, xlabel=UPDATES, ylabel='accuracy (%)') as axes:
         draw_curve(
@@ -138,7 +138,7 @@ def zero_shot(
 def draw_curve(
     axes: Axes, points: Sequence[dict], field: str = 'step', band: float = 0.2, **style: Any
 ) -> None:
-    """Points, sorted, with a band of their intervals (its opacity; 0: none)."""
+    """Draws the points, sorted, and a band of their intervals. band: its opacity, 0 for no band."""
     points = sorted(points, key=lambda point: point[field])
     x, values = ([point[name] for point in points] for name in (field, 'value'))
     if band:
@@ -150,20 +150,23 @@ def draw_curve(
 
 
 def of_task(task: str) -> tuple[str, str]:
-    """(colour, marker), the same in every figure."""
+    """Returns a task's (colour, marker), the same in every figure."""
     return COLOURS.get(task, OTHER[0]), MARKERS.get(task, OTHER[1])
 
 
 def log_ticks(axis: Axis, subs: Sequence[int] = (1, 2, 5)) -> None:
-    """Labels at these multiples of the powers of ten."""
+    """Labels an axis at these multiples of the powers of ten."""
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(COUNT)
     axis.set_minor_formatter(NullFormatter())
 
 
 def scale_updates(axes: Axes, steps: Collection[int], subs: Sequence[int] = (1, 2, 5)) -> None:
-    """A log scale of updates; with step 0, that of imported weights, it is linear up to the first
-    other one. Of steps within a factor of ten the first and the last are labelled."""
+    """Makes the x axis a log scale of updates.
+
+    Imported weights have step 0. With it, the scale is linear up to the first other step. If all
+    steps are within a factor of ten, the first and the last are labelled.
+    """
     if 0 in steps:
         axes.set_xscale('symlog', linthresh=min(filter(None, steps), default=1), linscale=0.5)
         axes.set_xticks(sorted(steps))

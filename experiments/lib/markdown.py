@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence]) -> list[str]:
-    """Markdown lines; every column but the first is right-aligned."""
+    """Returns the lines of a Markdown table. Every column but the first is right-aligned."""
     rule = ['---', *['---:'] * (len(columns) - 1)]
     cells = [[str(cell).replace('|', '\\|') for cell in row] for row in (columns, rule, *rows)]
     return [*('| ' + ' | '.join(row) + ' |' for row in cells), '']
@@ -16,8 +16,8 @@ def bullets(lines: Sequence[str]) -> list[str]:
 
 
 def included(path: pathlib.Path) -> list[str]:
-    """The lines of another Markdown report as a section of this one: its headings one level down;
-    [] without a file."""
+    """Returns another Markdown report as a section, with its headings one level down. [] without a
+    file."""
     if not path.exists():
         return []
     lines = []

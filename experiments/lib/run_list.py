@@ -1,5 +1,7 @@
-"""Which runs an experiment needs: fine-tuning of a task under a condition, one run a seed;
-zero-shot scoring of a pretrained run's checkpoints.
+"""The runs that an experiment needs.
+
+Fine-tuning of a task under a condition has one run a seed. Zero-shot scoring of a pretrained run's
+checkpoints is one run.
 """
 
 import contextlib
@@ -19,13 +21,13 @@ from gpt1_jax.runs import workdir
 from gpt1_jax.training import transfer
 from gpt1_jax.weights import from_hub
 
-# Where the labels of the paper's own test split are public. GLUE keeps its own, so `dev` stands in.
+# Tasks whose test labels are public. GLUE keeps its labels, so `dev` stands in.
 LABELLED_TEST = ('snli', 'scitail', 'race', 'story_cloze')
 NO_MODEL = 'give --config.pretrained=DIR, a pretrained run'
 # A data directory that begins with one of these is taken as it is
 SOURCES = ('tfds:', 'parquet:', 'hf:')
-# The rows of Table 5: what each one changes. The auxiliary objective stays on without pretraining
-# (the paper leaves it open); the LSTM starts from another pretrained run.
+# The rows of Table 5, with the settings that each row changes. Without pretraining the auxiliary
+# objective stays on (the paper leaves this open). The LSTM starts from another pretrained run.
 CONDITIONS = {
     'full': {},
     'no_pretraining': {'n_transfer': transfer.NOTHING},
@@ -80,19 +82,19 @@ RULES = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A run of a list: what it is, and its result.
+    """A run of a list, and its result.
 
     name:       file-name safe, unique in its list. task: a name in gpt1_jax.data.tasks.
-    condition:  which row of a table or line of a figure: 'full', 'no_pretraining', 'layers_3', ...
-    kind:       'finetune' or 'zero_shot'. config: the ConfigDict of that program, complete but for
-                `results`.
-    steps:      zero-shot alone: the pretraining steps scored.
-    keep:       its checkpoint is wanted later: it is not deleted, and a run that lost it is done
-                again.
+    condition:  the row of a table or line of a figure: 'full', 'no_pretraining', 'layers_3', ...
+    kind:       'finetune' or 'zero_shot'. config: the ConfigDict of that program, complete except
+                for `results`.
+    steps:      the pretraining steps to score, only for zero-shot.
+    keep:       its checkpoint is needed later. The checkpoint is not deleted, and if it is lost the
+                run is done again.
 
     status:     'to do', 'done' (in results.jsonl), 'ran', 'no data', 'left out', 'failed'.
-    key:        of its rows. rows: of results.jsonl. error: one line. tokens: to process, estimated
-                in a dry run.
+    key:        the key of its rows. rows: its rows of results.jsonl. error: one line. tokens: to
+                process, estimated in a dry run.
     """
 
     name: str
@@ -111,19 +113,19 @@ class Run:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those that it scores."""
+        """The splits that it scores."""
         return (
             tuple(self.config.eval.splits) if self.kind == 'finetune' else (self.config.data.split,)
         )
 
     @property
     def splits_read(self) -> tuple[str, ...]:
-        """Those that it scores, and train to fine-tune or to choose a threshold."""
+        """The splits that it scores, and train to fine-tune or to choose a threshold."""
         needs_train = self.kind == 'finetune' or zero_shot_heuristics.get(self.task).threshold
         return tuple(dict.fromkeys(('train', *self.splits) if needs_train else self.splits))
 
     def lacks_data(self) -> bool:
-        """Whether files that it reads are missing."""
+        """Returns whether files that it reads are missing."""
         return not all(
             has_data(self.task, self.config.data.dir, split) for split in self.splits_read
         )
@@ -137,12 +139,12 @@ def finetune_runs(
     seeds: Sequence[int] | None = None,
     keep: bool = False,
 ) -> list[Run]:
-    """A fine-tuning run for each seed, from the pretrained run that the condition wants; none for
-    the LSTM where `config.lstm` is not given.
+    """Returns a fine-tuning run for each seed, from the condition's pretrained run.
 
-    config: configs/experiments.py's. condition: a name in CONDITIONS, or any other with its own
-    settings; what follows an '@' names the settings. settings: {'optimizer.peak_rate': 1e-4, ...},
-    over config.finetune, config.tasks.TASK and the condition's. seeds: default `seeds_of` the task.
+    For the LSTM there are no runs if `config.lstm` is not given. config: configs/experiments.py's.
+    condition: a name in CONDITIONS, or another name with its own settings. After an '@' it names
+    the settings. settings: {'optimizer.peak_rate': 1e-4, ...}, which override config.finetune,
+    config.tasks.TASK and the condition's settings. seeds: default `seeds_of` the task.
     """
     base = condition.split('@')[0]
     origin = config.lstm if base == 'lstm' else config.pretrained
@@ -170,7 +172,7 @@ def finetune_runs(
 
 @contextlib.contextmanager
 def _fits(changes, file):
-    """UserError where changes of a config do not fit its file."""
+    """Raises UserError if changes of a config do not fit its file."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -178,8 +180,8 @@ def _fits(changes, file):
 
 
 def _scored_splits(config, task, data_dir):
-    """Dev, other dev and labelled test splits that are there, and for Figure 2 the training split
-    as well."""
+    """Returns dev, and the other dev splits and labelled test splits that exist. For Figure 2 it
+    adds the training split."""
     labelled = [
         split
         for split in tasks.get(task).splits
@@ -192,11 +194,12 @@ def _scored_splits(config, task, data_dir):
 def zero_shot_runs(
     config: ConfigDict, task: str, condition: str = 'full', steps: Sequence[int] = ()
 ) -> list[Run]:
-    """The scoring of a task at saved steps of the pretrained run ('full') or of the LSTM's
-    ('lstm'): one Run, or none where that run is not given, or has none of the steps.
+    """Returns one Run that scores a task at saved steps of the pretrained run or the LSTM's.
 
-    steps: by default config.zero_shot_steps, or all that the run has saved; by default of an LSTM
-    that exists, those of them that it has: it may have been trained for fewer.
+    condition: 'full' for the pretrained run, 'lstm' for the LSTM's. If that run is not given, or
+    has none of the steps, the list is empty. steps: by default config.zero_shot_steps, or all steps
+    that the run has saved. An LSTM may have been trained for fewer steps: by default only the steps
+    that it has are scored.
     """
     origin = config.lstm if condition == 'lstm' else config.pretrained
     if not origin:
@@ -218,17 +221,21 @@ def zero_shot_runs(
 
 
 def find_models(config: ConfigDict) -> None:
-    """Replaces a name in config.pretrained or config.lstm, 'novels' or 'hf:USER/NAME', by the
-    directory of a run, in place. Directories stay. UserError as in `from_hub.local_run`."""
+    """Replaces names in config.pretrained and config.lstm by the directories of runs, in place.
+
+    Names are 'novels' or 'hf:USER/NAME'. Directories stay. UserError as in `from_hub.local_run`.
+    """
     for field in ('pretrained', 'lstm'):
         if config[field]:
             config[field] = str(from_hub.local_run(config[field]))
 
 
 def check(config: ConfigDict, pretrained: bool = True) -> None:
-    """UserError, one line, for what would otherwise show after hours: a bad field, a pretrained run
-    or data that is not there, a name that is no task. pretrained: whether the config must name a
-    pretrained run."""
+    """Raises UserError for mistakes that would otherwise show after hours.
+
+    They are a bad field, a missing pretrained run or data, and an unknown task. pretrained: whether
+    the config must name a pretrained run.
+    """
     rules.validate(config, RULES)
     if pretrained:
         if not config.pretrained:
@@ -266,7 +273,7 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
 
 
 def known_tasks(config: ConfigDict) -> rules.Rule:
-    """Rule: tasks that have a directory."""
+    """Returns the rule for a tuple of tasks that have a directory."""
     return rules.several(rules.one_of(*sorted(config.directories)))
 
 
@@ -275,8 +282,8 @@ def seeds_of(config: ConfigDict, task: str) -> tuple[int, ...]:
 
 
 def directory(config: ConfigDict, task: str) -> str:
-    """Where a task's files are: config.data/config.directories.TASK; a name of SOURCES in either is
-    taken as it is."""
+    """Returns the place of a task's files, config.data/config.directories.TASK. If either begins
+    with a name of SOURCES, it is returned as it is."""
     name = config.directories[task]
     source = next((each for each in (name, config.data) if each.startswith(SOURCES)), None)
     return source or str(pathlib.Path(config.data) / name)
@@ -287,7 +294,7 @@ def has_train_and_dev(task: str, data_dir: str) -> bool:
 
 
 def has_data(task: str, data_dir: str, split: str) -> bool:
-    """Whether all files of a split are there."""
+    """Returns whether all files of a split exist."""
     try:
         files = tasks.get(task).files(data_dir, split)
     except (UserError, OSError):

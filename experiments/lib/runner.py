@@ -1,8 +1,9 @@
-"""Does a list of runs, one after the other or several at a time. Runs that are in results.jsonl are
-not repeated; a failed run is named, and the next one starts. Tables and figures are made from the
-rows of these runs, never from other rows of results.jsonl.
+"""Does a list of runs, one after the other or several at a time.
 
-A run's rows are found by its key, a digest of its settings, files, pretrained parameters and code.
+Runs that are in results.jsonl are not repeated. If a run fails, it is named and the next run
+starts. Tables and figures are made from the rows of these runs, never from other rows of
+results.jsonl. A run's rows are found by its key, a digest of its settings, files, pretrained
+parameters and code.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from gpt1_jax.runs.console import duration
 
 
 def results_path(config: ConfigDict) -> pathlib.Path:
-    """results.jsonl of a ConfigDict of configs/experiments.py."""
+    """Returns the results.jsonl of a ConfigDict of configs/experiments.py."""
     return pathlib.Path(config.results or pathlib.Path(config.out) / 'results.jsonl')
 
 
@@ -35,18 +36,17 @@ def carry_out(
     dry_run: bool = False,
     may_start: Callable[[], bool] = lambda: True,
 ) -> list[Run]:
-    """Do the runs whose rows are not all in results.jsonl yet; returns all with their results, in
-    order.
+    """Does the runs whose rows are not all in results.jsonl, and returns all with their results.
 
-    config: configs/experiments.py's. A run's directory is OUT/runs/NAME-KEY: changed settings never
-    meet an older run.
-    dry_run: print the list with tokens to process, run nothing. may_start: called before each run;
-    those for which it is False are left out, as all are with config.start=False. A failed run is
-    printed as one line; an interrupt stops all.
+    The order stays. config: configs/experiments.py's. A run's directory is OUT/runs/NAME-KEY, so
+    that changed settings never meet an older run. dry_run: prints the list with tokens to process,
+    and runs nothing. may_start: called before each run. If it returns False, the run is left out.
+    With config.start=False all are left out. A failed run is printed as one line. An interrupt
+    stops all runs.
     """
     rows = results.read(results_path(config), continued=True)
     runs = [look_up(run, rows, config.any_version) for run in runs]
-    to_do: dict[str, Run] = {}  # two runs with one key are one under two names
+    to_do: dict[str, Run] = {}  # runs with the same key are the same run under two names
     for run in runs:
         if run.status == 'to do':
             to_do.setdefault(run.key, run)
@@ -56,7 +56,7 @@ def carry_out(
     ]
     print(f'{len(runs)} runs: {", ".join([f"{len(to_do)} to do", *counts])}', flush=True)
     known = [_line(run) for run in runs if run.status in ('no data', 'failed') and not dry_run]
-    printed = dict.fromkeys(known)  # once for all runs without a set
+    printed = dict.fromkeys(known)  # one line for all runs of a missing set
     for line in printed:
         print(line, flush=True)
     found = _do_all(config, to_do, may_start) if config.start and not dry_run else {}
@@ -86,7 +86,7 @@ def carry_out(
 
 
 def _do_all(config, to_do, may_start):
-    """{key: a run with its result} of {key: a run to do}, of those that were started."""
+    """Does {key: run}, and returns {key: the run with its result} of the runs that were started."""
     jobs = {}
     for number, (key, run) in enumerate(to_do.items(), 1):
         directory = _directory(config, run)
@@ -121,7 +121,7 @@ def _do_all(config, to_do, may_start):
 
 
 def _directory(config, run):
-    """Where a run's files go; it need not exist."""
+    """Returns the directory of a run's files. It need not exist."""
     return pathlib.Path(config.out) / 'runs' / f'{run.name}-{run.key[:8]}'
 
 
@@ -134,7 +134,7 @@ def _line(run):
 
 
 def look_up(run: Run, rows: Sequence[dict], any_version: bool) -> Run:
-    """A run before it is started: 'done', 'to do', 'no data' or 'failed'.
+    """Returns a run with its status before it is started: 'done', 'to do', 'no data' or 'failed'.
 
     rows: of results.jsonl. any_version: also take rows made by other versions of the code.
     """
@@ -156,8 +156,8 @@ def look_up(run: Run, rows: Sequence[dict], any_version: bool) -> Run:
 
 
 def _key(run, **code):
-    """The `key` of the rows of the run; of several zero-shot steps their keys, joined. code: as in
-    finetuning.run_key."""
+    """Returns the `key` of the run's rows. Several zero-shot steps have their keys joined. code: as
+    in finetuning.run_key."""
     if run.kind == 'finetune':
         return finetuning.run_key(run.config, **code)
     if not run.steps:
@@ -166,7 +166,7 @@ def _key(run, **code):
 
 
 def _rows_with(run, key, rows):
-    """The rows of this very run: same settings, files, pretrained parameters and code."""
+    """Returns the rows of this very run: same settings, files, pretrained parameters and code."""
     keys = set(key.split('+'))
     return [
         row
@@ -178,8 +178,10 @@ def _rows_with(run, key, rows):
 
 
 def complete(run: Run, found: Sequence[dict]) -> bool:
-    """Whether every metric of every evaluation is there with its predictions (which intervals are
-    made of), and the checkpoint where it is to be kept."""
+    """Returns whether the rows have every metric of every evaluation, with predictions.
+
+    Intervals are made from predictions. If the run's checkpoint is to be kept, it must exist.
+    """
     if run.keep and not all(workdir.Run(pathlib.Path(row['run']), {}).steps() for row in found):
         return False
     if run.kind == 'zero_shot':
@@ -201,7 +203,7 @@ def complete(run: Run, found: Sequence[dict]) -> bool:
 
 
 def _of_another_version(run, rows):
-    """The rows of this run made by other code, the newest complete ones; [] without any."""
+    """Returns the newest complete rows of this run by another version of the code, or []."""
     for code in dict.fromkeys(row['code'] for row in reversed(rows) if row.get('code')):
         found = _rows_with(run, _key(run, code=code), rows)
         if complete(run, found):
@@ -211,14 +213,14 @@ def _of_another_version(run, rows):
 
 
 def one_line(error: Exception) -> str:
-    """An error as one line, with its type where it is not the user's mistake."""
+    """Returns an error as one line, with its type if it is not the user's mistake."""
     if isinstance(error, UserError):
         return str(error)
     return errors.one_line(f'{type(error).__name__}: {" ".join(str(error).split())}', 300)
 
 
 def _do(config, run):
-    """The run with its rows, or failed; raises nothing but an interrupt."""
+    """Does a run, and returns it with its rows or as failed. Raises nothing but an interrupt."""
     own = run.config.copy_and_resolve_references()
     own.results = str(results_path(config))
     directory = _directory(config, run)
@@ -248,7 +250,7 @@ def _do(config, run):
 
 
 def _count_tokens(run):
-    """A run to do in a dry run."""
+    """Returns a run with its tokens, for a dry run."""
     try:
         if run.kind == 'finetune':
             return replace(run, tokens=finetuning.count_tokens(run.config))

@@ -1,8 +1,8 @@
 """Calls functions one after the other, or several at a time, each in a process.
 
 A GPU waits while a process reads rows, compiles a program or saves a checkpoint. Several processes
-keep it busy. Each has a time limit and a log of the lines that it prints, and a crash of one harms
-no other.
+keep it busy. Each process has a time limit and a log of the lines that it prints. If a process
+crashes, the others are not affected.
 """
 
 import collections
@@ -26,7 +26,7 @@ EVERY = 0.2  # seconds between looks at the time limits
 
 
 class Job(NamedTuple):
-    """A call to make. log: the file that gets what a process of its own prints."""
+    """A call to make. log: the file for its printed lines if the call gets a process."""
 
     name: str
     function: Callable
@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A call that has ended. error: one line where it has no value."""
+    """A call that has ended. error: one line if it has no value."""
 
     job: Job
     value: Any
@@ -44,9 +44,9 @@ class Outcome(NamedTuple):
 
 
 def share_devices() -> None:
-    """Let several processes use one GPU: JAX takes memory when it needs some.
+    """Let several processes use one GPU: JAX then takes memory only when it needs some.
 
-    Call it before a device is touched.
+    Call this before a device is used.
     """
     os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 
@@ -57,11 +57,12 @@ def call(
     seconds: float | None = None,
     may_start: Callable[[], bool] = lambda: True,
 ) -> Iterator[Outcome]:
-    """Make the calls; yields each as it ends.
+    """Make the calls, and yield each as it ends.
 
-    processes: how many at a time. 0: in this process, in turn; an exception is the caller's.
-    seconds: a call that takes longer is ended, with processes. may_start: asked before each call;
-    once it is False no other call is made. Closing the iterator ends the processes.
+    processes: how many at a time. With 0 the calls run in this process, in turn, and an exception
+    reaches the caller. seconds: with processes, a call that takes longer is ended. may_start: asked
+    before each call. Once it returns False, no other call is made. Closing the iterator ends the
+    processes.
     """
     if processes:
         yield from _in_processes(jobs, processes, seconds, may_start)
@@ -108,7 +109,7 @@ def _in_processes(jobs, processes, seconds, may_start):
 
 
 def _start(job):
-    """(the end of a pipe that receives the answer, the process)."""
+    """Start a job, and return (the end of a pipe that receives the answer, the process)."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context('spawn')  # a fork would share the devices of this process
     receiver, sender = context.Pipe(duplex=False)
@@ -119,7 +120,7 @@ def _start(job):
 
 
 def _answer(pipe, process):
-    """(value, error) of a process that has sent its answer, or died without one."""
+    """Return (value, error) of a process that has sent its answer, or died without an answer."""
     with contextlib.suppress(EOFError):
         return pipe.recv()
     process.join()
@@ -127,13 +128,13 @@ def _answer(pipe, process):
 
 
 def _end(process):
-    """Kill it: finished work is in files, and saving more takes longer than doing it again."""
+    """Kill a process. Finished work is in files, and saving more takes longer than repeating it."""
     process.kill()
     process.join()
 
 
 def _child(job, sender):
-    """In a process of its own."""
+    """Do a job in the new process, and send its answer."""
     with job.log.open('w', encoding='utf-8') as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -151,6 +152,6 @@ def _child(job, sender):
 
 
 def _end_with_parent():
-    """Also if the parent is killed: its next start does the work again."""
+    """End with the parent, also if it is killed: its next start does the work again."""
     multiprocessing.parent_process().join()
     os._exit(1)

@@ -1,8 +1,7 @@
-"""BLiMP without fine-tuning at every saved update, of the Transformer and of the LSTM, beside
-published models.
+"""BLiMP without fine-tuning, of the Transformer and the LSTM, with published models.
 
-Not in the paper: drawn in the manner of its Figure 2 (right). What is scored:
-gpt1_jax/evaluation/minimal_pairs.py.
+Every saved update is scored. This is not in the paper, but drawn like its Figure 2 (right).
+gpt1_jax/evaluation/minimal_pairs.py describes the scores.
 """
 
 import pathlib
@@ -63,7 +62,7 @@ def specs(config: ConfigDict) -> list[Run]:
 
 
 def points(runs: Sequence[Run]) -> dict[str, Rows]:
-    """{condition: the rows of a model, by step, then by group and metric}; steps ascending."""
+    """Returns {condition: a model's rows by step, then by (group, metric)}, steps ascending."""
     found: dict[str, dict] = {condition: {} for condition in MODELS}
     for run in runs:
         for row in sorted(run.rows, key=lambda row: row['step']):
@@ -72,7 +71,7 @@ def points(runs: Sequence[Run]) -> dict[str, Rows]:
 
 
 def tokens_per_update(config: ConfigDict) -> dict[str, int | None]:
-    """{condition: how many tokens an update of its pretraining reads}; None for imported
+    """Returns {condition: the tokens that an update of its pretraining reads}, None for imported
     weights."""
     found = {}
     for condition, path in (('full', config.pretrained), ('lstm', config.lstm)):
@@ -91,9 +90,10 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
 def draw_curves(
     path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None
 ) -> None:
-    """All sets in one panel, each phenomenon in one, against updates, beside published models.
+    """Draws a panel for all sets and a panel for each phenomenon, against updates.
 
-    curves: those of `curves`. tokens_per_update: adds a scale of tokens, and the published decoder.
+    Published models are lines. curves: the result of `curves`. tokens_per_update: adds a scale of
+    tokens and the published decoder.
     """
     steps = {point['step'] for curve in curves for point in curve['points']}
     with plt.rc_context(figures.STYLE):
@@ -128,7 +128,7 @@ def draw_curves(
 
 
 def _curves(axes, curves, steps, subs=(1, 2, 5), marker_size=4):
-    """Chance, and each model's curve with its band."""
+    """Draws chance, and each model's curve with its band."""
     axes.axhline(50, color=COLOURS['chance'], linewidth=1.2, label='chance')
     for curve in curves:
         figures.draw_curve(
@@ -146,8 +146,8 @@ def _curves(axes, curves, steps, subs=(1, 2, 5), marker_size=4):
 
 
 def _beside_published(axes, tokens_per_update):
-    """A line for each published model, and where tokens are known the decoder that was measured
-    along its training."""
+    """Draws a line for each published model. If tokens are known, it also draws the decoder that
+    was measured along its training."""
     raised = {'LSTM': 5, 'Transformer-XL': -5}  # labels, in points: the two lines are 0.2 apart
     for one in blimp_published.PAPER:
         axes.axhline(
@@ -199,9 +199,11 @@ def _beside_published(axes, tokens_per_update):
 
 
 def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[dict]:
-    """[{'group': None or a phenomenon, 'model', 'points'}], in percent. The LSTM's updates are
-    those of the Transformer that read as many tokens. found: {condition: rows}. tokens: {condition:
-    tokens an update}."""
+    """Returns [{'group': None or a phenomenon, 'model', 'points'}], in percent.
+
+    The LSTM's updates are scaled to the Transformer's updates that read as many tokens. found:
+    {condition: rows}. tokens: {condition: tokens an update}.
+    """
     drawn = []
     for condition, steps in found.items():
         scale = tokens[condition] / tokens['full'] if tokens[condition] and tokens['full'] else 1
@@ -218,8 +220,8 @@ def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown: overall at each step, each convention and phenomenon at the last one, published
-    accuracies."""
+    """Returns the Markdown: overall accuracy at each step, each convention and phenomenon at the
+    last step, and published accuracies."""
     found = points(runs)
     tokens = tokens_per_update(config)
     models = {condition: steps for condition, steps in found.items() if steps}
@@ -288,8 +290,8 @@ def _overall(models, tokens):
 
 
 def _at_last(last, wanted):
-    """Rows of a table: the first cell, each model's at its last step, the other cells. wanted:
-    {(group, metric): cells that are given}."""
+    """Returns rows of a table: the first given cell, each model's cells at its last step, and the
+    other given cells. wanted: {(group, metric): the given cells}."""
     rows = []
     for key, (name, *others) in wanted.items():
         if any(key in row for row in last):
@@ -318,14 +320,14 @@ def _published():
 
 
 def contrasts(models: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[str]:
-    """Differences over the updates and, where an update reads as many tokens in both, between the
-    models."""
+    """Returns lines on differences over the updates. If an update reads as many tokens in both
+    models, the lines also compare the models."""
     text = scores.contrasts(models, difference, 'sentences')
     return text if len(set(tokens.values())) == 1 else [each for each in text if '−' not in each]
 
 
 def difference(a: Mapping[tuple, dict], b: Mapping[tuple, dict]) -> bootstrap.Estimate:
-    """The overall accuracy of a minus that of b, by resampling pairs that both have scored."""
+    """Returns a's overall accuracy minus b's, by resampling pairs that both have scored."""
     ids, _, ours = metrics.read_predictions(a[None, 'accuracy']['predictions'])
     others, _, theirs = metrics.read_predictions(b[None, 'accuracy']['predictions'])
     if ids != others:

@@ -1,14 +1,15 @@
-"""Published BLiMP accuracies, in percent, to draw beside ours. Protocols differ: see
-gpt1_jax/evaluation/minimal_pairs.py.
+"""The published BLiMP accuracies, in percent, to compare with ours.
+
+Protocols differ: see gpt1_jax/evaluation/minimal_pairs.py.
 """
 
 from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A model's figures, of all 67 sets of 1,000 pairs.
+    """A model's figures for all 67 sets of 1,000 pairs.
 
-    text: what it was trained on. sets: the mean of the sets; phenomena: that of the phenomena.
+    text: its training text. sets: the mean of the sets. phenomena: the mean of the phenomena.
     """
 
     name: str
@@ -44,7 +45,7 @@ BY_PHENOMENON = {  # the same table: LSTM, Transformer-XL
 DECODER = 'decoder of 21M, published'
 # Tokens read, accuracy
 DECODER_POINTS = ((25e6, 63.1), (50e6, 65.9), (100e6, 68.1), (250e6, 70.0), (1e9, 70.8))
-# Scorers that know no grammar, ties half.
+# Scorers that know no grammar. A tie counts half.
 CONTROLS = (
     Published('constant', '', 50.0),
     Published('fewer words', '', 51.0),

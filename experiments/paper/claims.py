@@ -1,10 +1,9 @@
-"""Section 5: what the paper concludes from Figure 2 and Table 5, against what is measured here.
+"""The paper's conclusions from Figure 2 and Table 5 (Section 5), tested with our measurements.
 
-A claim holds where the 95% interval of its difference lies above 0 and every seed's difference does
-too, does not hold where all lie below it, and is undecided otherwise. A claim about every one of
-several differences holds where that is so of all of them and none is missing, and does not hold
-where one lies below 0 at Bonferroni's level for so many. A claim about their mean is undecided
-where one is missing.
+A claim holds if the 95% interval of its difference and every seed's difference lie above 0. It does
+not hold if all lie below 0, and is undecided otherwise. A claim about several differences holds if
+each difference does so and none is missing. It does not hold if a difference lies below 0 at
+Bonferroni's level for their number. A claim about a mean is undecided if a difference is missing.
 """
 
 import dataclasses
@@ -23,11 +22,11 @@ from experiments.paper import figure2_layers, numbers, scores, table5
 HOLDS = 'holds'
 FAILS = 'does not hold'
 UNDECIDED = 'undecided'
-# NLI sets and QQP: where the paper sees the auxiliary objective help. Table 5 has no run without it
-# on SNLI.
+# NLI sets and QQP, on which the paper sees the auxiliary objective help. Table 5 has no run without
+# it on SNLI.
 HELPED = ('MNLI (acc)', 'QNLI (acc)', 'RTE (acc)', 'QQP (F1)')
 COLUMNS = tuple(numbers.COLUMNS)
-ABLATIONS = (  # (claim, a, b, columns, whether about their mean): a is better than b
+ABLATIONS = (  # (claim, a, b, columns, whether it is about their mean): a is better than b
     *(
         (f'The auxiliary objective helps on {name}.', 'full', 'no_aux', (name,), False)
         for name in HELPED
@@ -63,10 +62,10 @@ HEADER = (
 class Claim:
     """A claim and its evidence.
 
-    text: in our words. paper: its difference, as text. measured: {what: difference}, each above 0
-    if the claim is true; empty where a run or its data is missing. about: which differences these
-    are. wanted: how many the claim is about.
-    averaged: of how many of these the one in `measured` is the mean, if it is one.
+    text: the claim in our words. paper: the paper's difference, as text. measured: {name:
+    difference}, each above 0 if the claim is true, and empty if a run or its data is missing.
+    about: names the differences. wanted: how many differences the claim is about. averaged: if
+    `measured` is a mean, the number of its differences.
     """
 
     text: str
@@ -78,7 +77,7 @@ class Claim:
 
 
 def verdict(claim: Claim) -> str:
-    """HOLDS, FAILS or UNDECIDED, with what limits it in brackets; n/a without any difference."""
+    """Returns HOLDS, FAILS or UNDECIDED, with its limits in brackets. n/a without differences."""
     found = list(claim.measured.values())
     if not found:
         return scores.NA
@@ -96,7 +95,7 @@ def verdict(claim: Claim) -> str:
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    """The runs of Figure 2, left, and those of Table 5 without its grid."""
+    """Returns the runs of Figure 2, left, and of Table 5 without its grid."""
     return [*figure2_layers.specs(config), *table5.specs(config, settings=False)]
 
 
@@ -124,7 +123,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
 
 
 def weakest(claim: Claim) -> list[str]:
-    """Cells of the smallest difference: value, interval, range of seeds, seeds, n."""
+    """Returns the cells of the smallest difference: value, interval, range of seeds, seeds, n."""
     if not claim.measured:
         return [scores.NA, *[''] * 4]
     name, least = min(claim.measured.items(), key=lambda item: item[1].value)
@@ -139,8 +138,8 @@ def weakest(claim: Claim) -> list[str]:
 
 
 def of_layers(layers: Mapping[str, Mapping[int, Estimate]], depth: int) -> list[Claim]:
-    """Figure 2, left. layers: {task: {number transferred: accuracy}}. depth: of the pretrained
-    model."""
+    """Returns the claims on Figure 2, left. layers: {task: {number transferred: accuracy}}. depth:
+    the pretrained model's layers."""
     claims = []
     for task, measured in layers.items():
         name = figure2_layers.NAMES[task]
@@ -172,7 +171,7 @@ def of_layers(layers: Mapping[str, Mapping[int, Estimate]], depth: int) -> list[
 def between(
     measured: Mapping[int, Estimate], pairs: Sequence[tuple[int, int]]
 ) -> dict[str, Estimate]:
-    """{'3 − 2': difference} of numbers of layers (lower, higher) that are both there."""
+    """Returns {'3 − 2': difference} of pairs (lower, higher) of layers with results."""
     return {
         f'{b} − {a}': bootstrap.minus(measured[b], measured[a])
         for a, b in pairs
@@ -181,7 +180,7 @@ def between(
 
 
 def of_ablations(runs: Sequence[Run]) -> list[Claim]:
-    """Table 5. Of a mean, the paper's side and ours are over the columns that we have."""
+    """Returns the claims on Table 5. Means, the paper's and ours, are over the columns we have."""
     claims = []
     for text, a, b, names, on_average in ABLATIONS:
         about = f'{numbers.NAMES[a]} − {numbers.NAMES[b]}'

@@ -1,8 +1,7 @@
-"""Section 5, Figure 2 (left): fine-tuning from the embeddings alone, the first layer, the first
-two, ... all of them.
+"""Figure 2, left (Section 5): fine-tuning from the embeddings and the first 0, 1, 2, ... layers.
 
-In addition to the paper's 0 to 12 layers there is 'none': a fresh model, embeddings included. The
-runs with all layers and with none are those of Tables 2, 3 and 5, which also score the training
+In addition to the paper's 0 to 12 layers there is 'none', a fresh model with fresh embeddings. The
+runs with all layers and with none are shared with Tables 2, 3 and 5. They also score the training
 rows of these tasks.
 """
 
@@ -43,7 +42,7 @@ ABOUT = (
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    """A run for each task, number of layers and seed; dev and train are scored."""
+    """Returns a run for each task, number of layers and seed. Dev and train are scored."""
     return [
         run
         for task in config.layer_tasks
@@ -55,8 +54,8 @@ def specs(config: ConfigDict) -> list[Run]:
 
 
 def conditions(config: ConfigDict) -> dict[int, str]:
-    """{n: condition} of those numbers in config.layers that the pretrained model has. Nothing and
-    all layers are called as in the tables, so that their runs are shared."""
+    """Returns {n: condition} of the numbers in config.layers that the pretrained model has. Nothing
+    and all layers have the tables' names, so that their runs are shared."""
     all_layers = depth(config)
     ends = {transfer.NOTHING: 'no_pretraining', all_layers: 'full'}
     return {n: ends.get(n, f'layers_{n}') for n in sorted(set(config.layers)) if n <= all_layers}
@@ -69,14 +68,14 @@ def depth(config: ConfigDict) -> int:
 def points(
     config: ConfigDict, runs: Sequence[Run], task: str, split: str = 'dev'
 ) -> dict[int, Estimate]:
-    """{layers: accuracy} of what is there."""
+    """Returns {layers: accuracy} of the results that exist."""
     score = Score(task, task, 'accuracy', None, split)
     found = {n: scores.find(runs, score, condition) for n, condition in conditions(config).items()}
     return {n: each for n, each in found.items() if each}
 
 
 def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
-    """Accuracy against the layers that were transferred; train is dashed, without a band."""
+    """Draws accuracy against the transferred layers. Train is dashed, without a band."""
     curves = {
         (task, split): there
         for task in config.layer_tasks
@@ -147,8 +146,8 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
 
 
 def row(n: int, dev: dict[int, Estimate], train: dict[int, Estimate], absent: str) -> list[str]:
-    """The cells of n layers. The gain is over the next smaller number of layers that has a result.
-    absent: the cell of a missing result."""
+    """Returns the cells of n layers. The gain is over the next smaller number of layers that has a
+    result. absent: the cell of a missing result."""
     cells = ['none' if n == transfer.NOTHING else str(n)]
     if n in dev:
         below = max((other for other in dev if other < n), default=None)

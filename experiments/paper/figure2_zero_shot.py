@@ -1,5 +1,4 @@
-"""Section 5, Figure 2 (right): tasks without fine-tuning at every saved update, of the Transformer
-and of the LSTM."""
+"""Figure 2, right (Section 5): tasks without fine-tuning at every saved update of both models."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from experiments.lib.run_list import Run
 from experiments.paper import scores
 from experiments.paper.numbers import MODELS, SCALES, normalised
 
-# As in the paper's legend, and the set that stands for it.
+# The names in the paper's legend, and the set that stands for each.
 NAMES = {
     'sst2': ('sentiment analysis', 'SST-2'),
     'dpr': ('winograd schema resolution', 'DPRD'),
@@ -32,7 +31,7 @@ Points = Mapping[int, tuple[Estimate, dict]]  # {step: (estimate, row of results
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    """Every saved step of each model on each task."""
+    """Returns the runs that score every saved step of each model on each task."""
     return [
         run
         for condition in MODELS
@@ -42,12 +41,12 @@ def specs(config: ConfigDict) -> list[Run]:
 
 
 def names(config: ConfigDict) -> list[str]:
-    """The tasks in the order of the paper's legend."""
+    """Returns the tasks in the order of the paper's legend."""
     return [task for task in NAMES if task in config.zero_shot_tasks]
 
 
 def points(runs: Sequence[Run], condition: str, task: str) -> Points:
-    """The results of a model on a task, steps ascending."""
+    """Returns the results of a model on a task, steps ascending."""
     rows = {
         row['step']: row
         for run in runs
@@ -60,9 +59,11 @@ def points(runs: Sequence[Run], condition: str, task: str) -> Points:
 
 
 def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
-    """Tasks against updates, 0 a random guess, 1 the state of the art; the Transformer is solid,
-    the LSTM dashed. Only the last point of a curve has its interval, left of it, as bands would
-    hide the curves."""
+    """Draws tasks against updates, from a random guess (0) to the state of the art (1).
+
+    The Transformer is solid and the LSTM dashed. Only the last point of a curve has its interval,
+    drawn left of it, because bands would hide the curves.
+    """
     curves = {
         (task, model): [
             {'step': step}
@@ -98,7 +99,7 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
                 markerfacecolor=colour if solid else 'white',
             )
             step, low, high = (there[-1][name] for name in ('step', 'low', 'high'))
-            # Not over one another
+            # Side by side
             beside = offset_copy(axes.transData, axes.figure, x=-4 * number, units='points')
             axes.vlines(
                 step,
@@ -109,7 +110,7 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
                 linestyle='-' if solid else '--',
                 transform=beside,
             )
-            axes.update_datalim([(step, low), (step, high)])  # which an offset leaves out
+            axes.update_datalim([(step, low), (step, high)])  # an offset leaves them out
         highest = max(point['value'] for there in curves.values() for point in there)
         # A small model's curves would all lie flat at the bottom
         for height in (0, 1) if highest > 0.5 else (0,):
@@ -140,7 +141,7 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown: a table for each task, the models side by side, and the constants."""
+    """Returns the Markdown: a table for each task with both models, and the constants."""
     text = []
     picture = []
     for task in names(config):
@@ -181,8 +182,8 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
 
 
 def section(task: str, models: Mapping[str, Points]) -> list[str]:
-    """The table of one task, and what changed from the first step to the last. models: {condition:
-    points}."""
+    """Returns the table of a task, and the change from the first step to the last. models:
+    {condition: points}."""
     steps = sorted({step for there in models.values() for step in there})
     if not steps:
         return [scores.NA, '']
@@ -221,6 +222,6 @@ def section(task: str, models: Mapping[str, Points]) -> list[str]:
 
 
 def cells(task: str, found: Estimate, row: Mapping) -> list[str]:
-    """The cells of a task, model and step: value, interval, relative performance, threshold."""
+    """Returns a result's cells: value, interval, relative performance, and for cola threshold."""
     threshold = [f'{row["threshold"]:.3f}'] if task == 'cola' else []
     return [*scores.pair(found), f'{normalised(task, 100 * found.value):.2f}', *threshold]

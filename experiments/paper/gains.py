@@ -1,5 +1,6 @@
-"""Does pretraining help? Every set of Tables 2 to 4 under each condition of Table 5, and pretrained
-minus from scratch, set by set and on average, paired.
+"""The gain by pretraining: pretrained minus from scratch, set by set and on average, paired.
+
+The table has every set of Tables 2 to 4 under each condition of Table 5.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ def specs(config: ConfigDict) -> list[Run]:
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown of the table, and whether the interval of the mean difference includes zero."""
+    """Returns the table, and a line on whether the mean difference's interval includes zero."""
     found = {}
     rows = []
     for score in SCORES:

@@ -1,5 +1,6 @@
-"""Sections 4.2 and 5, the paper's results as data: Tables 2 to 5 (in percent, on the test sets),
-the scales of Figure 2, and how its averages are made.
+"""The paper's results (Sections 4.2 and 5) as data.
+
+They are Tables 2 to 5, in percent on the test sets, the scales of Figure 2, and the averages.
 """
 
 import dataclasses
@@ -10,13 +11,11 @@ from typing import Any, NamedTuple
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """One number of a table, and where its counterpart is found in results.jsonl.
+    """A number of a table, and the fields that find its counterpart in results.jsonl.
 
-    label: as shown. task, metric: names in gpt1_jax. paper: in percent, on the test set; None where
-    it has none.
-    split: the one that stands in where the test labels are not public. group: of RACE, 'middle' or
-    'high'.
-    about: a remark for the reader.
+    label: as shown. task, metric: names in gpt1_jax. paper: the paper's number in percent on the
+    test set, or None. split: stands in if the test labels are not public. group: RACE's 'middle' or
+    'high'. about: a remark for the reader.
     """
 
     label: str
@@ -64,8 +63,8 @@ TABLE3 = (STORY_CLOZE, RACE_M, RACE_H, RACE)
 TABLE4 = (COLA, SST2, MRPC, STSB, QQP)
 GLUE_SCORE = 72.8  # Table 4, last column
 
-# The nine tasks of GLUE, each with the scores that are averaged first. The second metrics of MRPC,
-# STS-B and QQP, and WNLI, are the leaderboard's for the same submission.
+# The nine tasks of GLUE, each with the scores that are averaged first. WNLI and the second metrics
+# of MRPC, STS-B and QQP are the leaderboard's for the same submission.
 GLUE = {
     'CoLA': (COLA,),
     'SST-2': (SST2,),
@@ -82,18 +81,21 @@ GLUE = {
 def glue_score(
     scores: Mapping[str, Sequence], mean: Callable[[list], Any] = statistics.fmean
 ) -> Any:
-    """Section 4.2: the mean over tasks of each task's mean (MRPC, STS-B and QQP have two metrics,
-    MNLI two sets).
+    """Returns the GLUE score (Section 4.2), the mean over tasks of each task's mean.
 
-    scores: {task of GLUE: its scores}; the paper's average has WNLI among them. mean: of a list of
-    scores, for scores that are not plain numbers.
+    MRPC, STS-B and QQP have two metrics, and MNLI has two sets. scores: {task of GLUE: its scores}.
+    The paper's average includes WNLI. mean: takes a list of scores, for scores that are not plain
+    numbers.
     """
     return mean([mean(list(several)) for several in scores.values()])
 
 
 def shared_glue(found: Mapping[Score, Any]) -> tuple[dict[str, list], dict[str, list], list[str]]:
-    """(ours, the paper's, labels of what is missing): {task: scores} restricted to what both have,
-    so that the two GLUE averages are over the same things. found: {Score: ours, or None}."""
+    """Returns (ours, the paper's, labels of the missing scores), the first two {task: scores}.
+
+    Both are restricted to the scores that both have, so that the two GLUE averages are over the
+    same scores. found: {Score: ours, or None}.
+    """
     ours = {}
     theirs = {}
     missing = []
@@ -107,7 +109,7 @@ def shared_glue(found: Mapping[Score, Any]) -> tuple[dict[str, list], dict[str, 
     return ours, theirs, missing
 
 
-# Table 5: its columns, and the scores that each column is the mean of.
+# Table 5: its columns, each with the scores that it averages.
 
 COLUMNS = {
     'CoLA (mc)': (COLA,),
@@ -141,19 +143,22 @@ NAMES = {
 
 
 def difference(a: str, b: str, name: str) -> float:
-    """Condition a minus condition b in a column of Table 5, in points."""
+    """Returns condition a minus condition b in a column of Table 5, in points."""
     return TABLE5[a][name] - TABLE5[b][name]
 
 
-# Figure 2 (right): each task is drawn between random guess (0) and the state of the art (1). Paper:
-# "normalized between random guess baselines and the current state-of-the-art with a single model";
-# it prints neither. These are ours.
+# Figure 2 (right): each task is drawn between random guess (0) and the state of the art (1). The
+# paper has "normalized between random guess baselines and the current state-of-the-art with a
+# single model", but prints neither. These numbers are ours.
 
 
 class Scale(NamedTuple):
-    """metric: that of gpt1_jax.metrics. chance, sota: its value, in percent, for a random guess and
+    """The scale of a task in Figure 2, right.
+
+    metric: a name in gpt1_jax.metrics. chance, sota: its value, in percent, for a random guess and
     for the best single model of June 2018. source: of sota. verified: whether sota was seen in a
-    source other than our own notes."""
+    source other than our own notes.
+    """
 
     metric: str
     chance: float
@@ -169,16 +174,15 @@ SCALES = {
     'cola': Scale(
         'matthews', 0, 35.0, 'single-task BiLSTM + ELMo + attention, Wang et al. 2018 (GLUE)', True
     ),
-    # The paper's Table 4 has 93.2 as "Sparse byte mLSTM"; so has the listing of its results on
-    # Papers with Code.
+    # The paper's Table 4 has 93.2 as "Sparse byte mLSTM". The listing of its results on Papers with
+    # Code has the same.
     'sst2': Scale('accuracy', 50, 93.2, 'block-sparse LSTM, Gray, Radford and Kingma 2017', True),
-    # Table 3's 53.3, BiAttention-MRU, is an ensemble of nine ("9x" there). Of a single model 50.4
-    # was seen for Co-Matching, in a listing of the results of arXiv 1806.04068. That a single
-    # BiAttention-MRU (arXiv 1803.09074) has the same 50.4 is from our notes: its table could not be
-    # read.
+    # Table 3's 53.3, BiAttention-MRU, is an ensemble of nine ("9x" there). For a single model, 50.4
+    # was seen for Co-Matching in a listing of the results of arXiv 1806.04068. Our notes have the
+    # same 50.4 for a single BiAttention-MRU (arXiv 1803.09074), but its table could not be read.
     'race': Scale('accuracy', 25, 50.4, 'Co-Matching, Wang et al. 2018', True),
-    # The paper was found (NAACL 2015, arXiv 1907.05524), which claims the state of the art on such
-    # pronouns. Its number is from our notes (76.4): its table could not be read.
+    # The paper (NAACL 2015, arXiv 1907.05524) was found, and claims the state of the art on such
+    # pronouns. Its number (76.4) is from our notes, as its table could not be read.
     'dpr': Scale(
         'accuracy',
         50,
@@ -190,7 +194,7 @@ SCALES = {
 
 
 def normalised(task: str, value: float) -> float:
-    """Where a metric's value, in percent, lies between chance (0) and the state of the art (1); not
-    clipped."""
+    """Scales a metric's value, in percent, to chance (0) and the state of the art (1), without
+    clipping."""
     scale = SCALES[task]
     return (value - scale.chance) / (scale.sota - scale.chance)

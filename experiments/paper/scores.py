@@ -1,9 +1,9 @@
-"""Scores of a list of runs over seeds and conditions, and their text in tables.
+"""The scores of a list of runs over seeds and conditions, and their text in tables.
 
-Where the labels of the paper's test split are public, the parameters are those that were best on
-dev, reported on test.
-Elsewhere dev stands in: the parameters of the last step of the fixed schedule, and in a column of
-their own those that were best on dev, which is optimistic, as the same rows chose them.
+If the labels of the paper's test split are public, the tables have the test result of the
+parameters that were best on dev. Otherwise they have the dev result of the last step of the fixed
+schedule. Another column then has the parameters that were best on dev. It is optimistic, because
+the same rows chose them.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ from gpt1_jax.metrics.bootstrap import interval as interval_of
 
 NA = 'n/a'
 NOT_RUN = 'not run'
-# Of experiments.baselines
+# Names and labels of experiments.baselines
 BASELINES = {
     'constant': 'constant answer',
     'overlap': 'shared words',
@@ -32,7 +32,7 @@ BASELINES = {
     'likelihood': 'log-probabilities',
     'likelihood_random': 'log-probabilities, random weights',
 }
-CONTROLS = ('random', 'likelihood_random')  # what a frozen model is compared with
+CONTROLS = ('random', 'likelihood_random')  # to compare a frozen model with
 WITHOUT_MODEL = ('constant', 'overlap', 'words')  # the others need a pretrained run
 BASELINES_FILE = 'baselines.json'  # in config.out
 READING = (
@@ -49,7 +49,7 @@ def find(
     selection: str = 'final',
     split: str | None = None,
 ) -> Estimate | None:
-    """The Estimate of a score over its seeds from the rows of the runs; None where there are none.
+    """Returns the Estimate of a score over its seeds from the runs' rows, or None without rows.
     split: default the score's."""
     wanted = split or score.split, score.metric, score.group, selection
     rows = [
@@ -65,7 +65,7 @@ def find(
 def shown(
     runs: Sequence[Run], score: Score, condition: str = 'full'
 ) -> tuple[Estimate | None, str, str]:
-    """(estimate, split, selection) that stand for a score of the paper, by the rule above."""
+    """Returns (estimate, split, selection) for a score of the paper, by the rule above."""
     if score.task in run_list.LABELLED_TEST and (
         found := find(runs, score, condition, 'best', 'test')
     ):
@@ -74,7 +74,7 @@ def shown(
 
 
 def absent(runs: Sequence[Run], task: str, condition: str = 'full') -> str:
-    """The cell for a missing result: 'n/a', or 'n/a (not run)' if its runs were left out."""
+    """Returns the cell of a missing result: 'n/a', or 'n/a (not run)' if its runs were left out."""
     left_out = any(
         (run.status, run.task, run.condition) == ('left out', task, condition) for run in runs
     )
@@ -82,22 +82,22 @@ def absent(runs: Sequence[Run], task: str, condition: str = 'full') -> str:
 
 
 def no_lstm(config: ConfigDict) -> list[str]:
-    """A line on why there is no row of the LSTM; [] if there is one."""
+    """Returns a line that says why the LSTM has no row, or [] if it has a row."""
     return [] if config.lstm else [f'LSTM: {NA}, no --config.lstm=DIR was given.']
 
 
 def measured(found: Estimate) -> list[str]:
-    """Cells: value, interval, range of seeds, seeds and n."""
+    """Returns cells: value, interval, range of seeds, seeds and n."""
     return [*pair(found), spread(found), str(len(found.seeds) or ''), f'{found.n:,}']
 
 
 def spread(found: Estimate, sign: str = '') -> str:
-    """The cell of the range of several seeds."""
+    """Returns the cell of the range of several seeds, '' for one seed."""
     return span(*found.range, sign) if len(found.seeds) > 1 else ''
 
 
 def settings(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """What the results were made with: all that is not the paper's, and the models."""
+    """Returns lines on the settings that differ from the paper's, and on the models."""
     tuned = (
         f'Settings of fine-tuning: {changes(config.finetune, experiments.get_config().finetune)}'
     )
@@ -128,8 +128,7 @@ def settings(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
 
 
 def changes(ours: ConfigDict, papers: ConfigDict) -> str:
-    """ "the paper's but for batch.size 8, train.epochs 5": how a config differs from the
-    paper's."""
+    """Returns how a config differs: "the paper's but for batch.size 8, train.epochs 5"."""
     theirs = rules.flatten(papers.to_dict())
     differs = {
         name: value
@@ -140,13 +139,16 @@ def changes(ours: ConfigDict, papers: ConfigDict) -> str:
 
 
 def listed(fields: Mapping) -> str:
-    """'batch.size 8, train.epochs 5'."""
+    """Returns 'batch.size 8, train.epochs 5'."""
     return ', '.join(f'{name} {value}' for name, value in fields.items())
 
 
 def pretrained(config: ConfigDict) -> str:
-    """Which pretrained runs the results start from. One that was imported under a name is called
-    'packaged/novels-DIGEST' or 'hub/USER--NAME/REVISION', wherever this machine has it."""
+    """Returns a line with the pretrained runs that the results start from.
+
+    A run that was imported by name is called 'packaged/novels-DIGEST' or
+    'hub/USER--NAME/REVISION', wherever this machine has it.
+    """
 
     def named(directory):
         path = pathlib.Path(directory)
@@ -159,8 +161,8 @@ def pretrained(config: ConfigDict) -> str:
 
 
 def state(runs: Sequence[Run]) -> list[str]:
-    """A line for each task without data, one for the runs that were left out, and one for each
-    failed run."""
+    """Returns a line for the runs that were left out, and a line for each task without data and
+    each failed run."""
     no_data = {
         f'{NA}, no data: {each.task} ({each.error})' for each in runs if each.status == 'no data'
     }
@@ -174,14 +176,13 @@ def state(runs: Sequence[Run]) -> list[str]:
 
 
 def difference(runs: Sequence[Run], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
-    """Condition a - condition b of a column (the mean of its scores), over what both have; None
-    without any."""
+    """Returns condition a - condition b of a column, the mean of the scores that both have, or
+    None without any."""
     found = []
     for score in scores:
         of_a, *where_a = shown(runs, score, a)
         of_b, *where_b = shown(runs, score, b)
-        # A run that was stopped between two splits has its score on dev alone, another one that on
-        # test.
+        # A run that was stopped between two splits has its score only on dev, another run on test.
         if (
             of_a is not None
             and of_b is not None
@@ -193,11 +194,10 @@ def difference(runs: Sequence[Run], scores: Sequence[Score], a: str, b: str) -> 
 
 
 def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list[str]:
-    """Lines on the last step against the first of each model, and on the models at the last step
-    that both have.
+    """Returns lines that compare each model's last step with its first, and the models.
 
-    models: {condition: {step: result}}. minus: (result, result) -> their difference, paired over
-    `what`.
+    The models are compared at the last step that both have. models: {condition: {step: result}}.
+    minus: (result, result) -> their difference, paired over `what`.
     """
 
     def line(name, a, b):
@@ -225,13 +225,13 @@ def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list
 
 
 def column(runs: Sequence[Run], scores: Sequence[Score], condition: str) -> Estimate | None:
-    """A column of Table 5 on dev: the mean of those of its scores that are there."""
+    """Returns a column of Table 5 on dev, the mean of its scores that exist, or None."""
     found = [find(runs, score, condition) for score in scores]
     return bootstrap.mean(list(filter(None, found))) if any(found) else None
 
 
 def baselines(path: str | pathlib.Path) -> list[dict]:
-    """The rows of a file that experiments.baselines wrote; [] if it does not exist."""
+    """Returns the rows of a file that experiments.baselines wrote, or [] if it does not exist."""
     path = pathlib.Path(path)
     return storage.read_json(path)['rows'] if path.exists() else []
 
@@ -239,10 +239,10 @@ def baselines(path: str | pathlib.Path) -> list[dict]:
 def baseline_rows(
     rows: Sequence[dict], score: Score, split: str | None = None, found: Estimate | None = None
 ) -> dict[str, dict]:
-    """{baseline: its row} of those that are defined for a score.
+    """Returns {baseline: its row} of the baselines that are defined for a score.
 
-    split: default the score's. found: ours, beside which a baseline of another number of evaluated
-    rows does not count.
+    split: default the score's. found: our result. If it is given, baselines with another number of
+    evaluated rows do not count.
     """
     wanted = score.task, split or score.split, score.group, score.metric
     return {
@@ -257,8 +257,8 @@ def baseline_rows(
 def best_baseline(
     config: ConfigDict, score: Score, found: Estimate | None, split: str | None = None
 ) -> str:
-    """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is
-    above ours."""
+    """Returns the cell '75.1 (n-grams)' of the highest baseline except CONTROLS. If our result is
+    below it, the cell ends in '; ours is below'."""
     known = baselines(pathlib.Path(config.out) / BASELINES_FILE)
     rows = [
         row
@@ -273,30 +273,30 @@ def best_baseline(
 
 
 def number(value: float | None) -> str:
-    """A value that is in percent already."""
+    """Returns a value that is in percent already as text."""
     return '' if value is None else f'{value:.1f}'
 
 
 def percent(value: float, sign: str = '') -> str:
-    """A fraction in percent; 'undefined' for nan. sign: '+' to show that of a positive one."""
+    """Returns a fraction in percent, 'undefined' for nan. sign: '+' to show a plus sign."""
     return 'undefined' if value != value else f'{100 * value:{sign}.1f}'
 
 
 def interval(found: Estimate, sign: str = '') -> str:
-    """The 95% interval in percent; '' where there are no resamples."""
+    """Returns the 95% interval in percent, '' without resamples."""
     return span(*interval_of(found.draws), sign)
 
 
 def span(low: float, high: float, sign: str = '') -> str:
-    """'12.0 to 15.0', of two fractions."""
+    """Returns '12.0 to 15.0' of two fractions."""
     return '' if low != low else f'{percent(low, sign)} to {percent(high, sign)}'
 
 
 def pair(found: Estimate | None, sign: str = '') -> list[str]:
-    """Two cells: the value and its 95% interval; n/a for None."""
+    """Returns two cells, the value and its 95% interval, with n/a for None."""
     return [NA, ''] if found is None else [percent(found.value, sign), interval(found, sign)]
 
 
 def signed(difference: Estimate) -> str:
-    """'+3.0 (+1.0 to +5.0)'."""
+    """Returns '+3.0 (+1.0 to +5.0)'."""
     return f'{percent(difference.value, "+")} ({interval(difference, "+")})'

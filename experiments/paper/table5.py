@@ -1,7 +1,7 @@
-"""Section 5, Table 5: without pretraining, without the auxiliary objective, with an LSTM.
+"""Table 5 (Section 5): without pretraining, without the auxiliary objective, with an LSTM.
 
-The models with and without pretraining also run at every setting of config.grid; each one's best is
-a row of its own.
+The models with and without pretraining also run at every setting of config.grid. The table has
+another row for the best setting of each.
 """
 
 import itertools
@@ -35,12 +35,11 @@ DETAIL = (
     'best on dev (optimistic)',
 )
 
-Columns = Mapping[str, tuple]  # of numbers.COLUMNS, those of which there is any result
+Columns = Mapping[str, tuple]  # the part of numbers.COLUMNS that has any result
 
 
 def specs(config: ConfigDict, settings: bool = True) -> list[Run]:
-    """The runs of the table's rows, then those of the grid. settings: whether the latter are
-    wanted."""
+    """Returns the runs of the table's rows, and with `settings` also the runs of the grid."""
     found = [
         run
         for condition in ROWS
@@ -62,8 +61,8 @@ def grid_specs(config: ConfigDict, task: str) -> list[Run]:
 
 
 def grid(config: ConfigDict) -> dict[str, dict]:
-    """{'peak_rate=0.001,epochs=3': {'optimizer.peak_rate': 0.001, 'train.epochs': 3}}: every
-    setting of config.grid."""
+    """Returns every setting of config.grid, as {'peak_rate=0.001,epochs=3':
+    {'optimizer.peak_rate': 0.001, 'train.epochs': 3}}."""
     fields = rules.flatten(config.grid.to_dict())
     settings = {}
     for values in itertools.product(*fields.values()) if fields else ():
@@ -131,8 +130,8 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
 def best_setting(
     config: ConfigDict, runs: Sequence[Run], condition: str, columns: Columns
 ) -> str | None:
-    """The setting of the grid with the highest average over the columns; None unless two or more
-    have all of them."""
+    """Returns the setting of the grid with the highest average over the columns. None unless two or
+    more settings have all columns."""
     averages = {}
     for setting in grid(config):
         found = [
@@ -144,14 +143,14 @@ def best_setting(
 
 
 def _mean_first(found, mean, text, gaps=itertools.repeat(scores.NA)):
-    """Cells of the mean, where all are there, then of each; `gaps` in place of those that are
-    not."""
+    """Returns the cells of the mean, if all are there, and then of each. Missing cells come from
+    `gaps`."""
     average = None if any(each is None for each in found) else mean(found)
     return [gap if each is None else text(each) for each, gap in zip((average, *found), gaps)]
 
 
 def _ours(runs, condition, columns, label):
-    """[label, Avg if every column is there, columns...]."""
+    """Returns [label, Avg if every column is there, columns...]."""
     found = [scores.column(runs, several, condition) for several in columns.values()]
     gaps = [
         scores.NA,
@@ -164,8 +163,8 @@ def _ours(runs, condition, columns, label):
 
 
 def _baselines(config, columns, runs):
-    """A row for each baseline of OUT/baselines.json: [label, Avg if every column has one,
-    columns...]."""
+    """Returns a row for each baseline of OUT/baselines.json: [label, Avg if every column has a
+    value, columns...]."""
     rows = scores.baselines(pathlib.Path(config.out) / scores.BASELINES_FILE)
     of = {
         score: scores.baseline_rows(rows, score, found=scores.find(runs, score))
@@ -185,8 +184,8 @@ def _baselines(config, columns, runs):
 
 
 def _differences(runs, columns, best):
-    """Rows of 'full' minus each other condition, ours and the paper's, then both ends of the grid
-    at their best."""
+    """Returns rows of 'full' minus each other condition, ours and the paper's. A last row compares
+    the best settings of the grid."""
 
     def ours(label, a, b):
         found = [scores.difference(runs, several, a, b) for several in columns.values()]
@@ -211,7 +210,7 @@ def _differences(runs, columns, best):
 
 
 def _details(runs, condition, columns):
-    """A row for each score that is behind the columns, MNLI's two sets apart."""
+    """Returns a row for each score behind the columns, with MNLI's two sets apart."""
     name, _, setting = condition.partition('@')
     label = numbers.NAMES[name] + (f' at {setting}' if setting else '')
     rows = []

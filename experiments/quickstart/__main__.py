@@ -1,9 +1,8 @@
-"""GPT-1 in small: text -> tokenizer -> pretraining -> fine-tuning with and without it -> zero-shot
--> report.
+"""Runs GPT-1 in small: tokenizer, pretraining, fine-tuning with and without it, zero-shot, report.
 
 python -m experiments.quickstart [--workdir=runs/quickstart]
 
-Downloads nothing: the text is the novels of the package. Takes five to eight minutes on two CPU
+It downloads nothing: the text is the package's novels. It takes five to eight minutes on two CPU
 cores. Rerun an interrupted command to resume it.
 """
 
@@ -22,14 +21,14 @@ from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import results
 from gpt1_jax.training import transfer
 
-# The first six novels are for training, the next one selects the best epoch, three are for the test
+# Six novels are for training, the next novel selects the best epoch, and three are for the test
 DEV = 6
 TEST = 7
 PACKAGED = 'novels'  # the model of the package, pretrained on other novels
 
 
 def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
-    """Runs everything as configs/quickstart.py describes; returns the headline results."""
+    """Runs everything as configs/quickstart.py describes, and returns the headline results."""
     config = config.copy_and_resolve_references()
     rules.require(
         {
@@ -92,7 +91,7 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
 
 
 def _fine_tune(config, task, pretrained, directory, stage):
-    """Fine-tunes from three beginnings; {name: path of the predictions on the test items}."""
+    """Fine-tunes from three beginnings, and returns {name: path of the test predictions}."""
     beginnings = {
         report.PRETRAINED: (pretrained, None),
         report.SCRATCH: (pretrained, transfer.NOTHING),
@@ -114,7 +113,7 @@ def _fine_tune(config, task, pretrained, directory, stage):
 
 
 def _zero_shot(config, init_from, directory):
-    """Scores every saved update of a run on word_order; {update: path of its predictions}."""
+    """Scores every saved update of a run on word_order, and returns {update: its predictions}."""
     scoring = config.zero_shot.copy_and_resolve_references()
     scoring.init_from = init_from
     scoring.data.dir = str(directory / 'tasks')
@@ -123,7 +122,7 @@ def _zero_shot(config, init_from, directory):
 
 
 def _facts(config, manifest, splits):
-    """{name: value} of the report's table of sizes."""
+    """Returns {name: value} of the report's table of sizes."""
     model = config.pretrain.model
     read = config.pretrain.train.steps * config.pretrain.batch.size * model.n_ctx
     train = manifest['splits']['train']

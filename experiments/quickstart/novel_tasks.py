@@ -1,15 +1,15 @@
 """Three labelled sets made from novels, in which words without their order are of little help.
 
   pronoun       which word comes next in a sentence, he or him? (head 'classify')
-  continuation  the second half of a sentence, or that of another sentence of the novel? (head
-                'choice')
-  word_order    the second half of a sentence, or the same with two neighbouring words exchanged?
-                (head 'choice')
+  continuation  which is the second half of the sentence? The other choice is the second half of
+                another sentence of the novel (head 'choice')
+  word_order    which is the second half of the sentence? The other choice has two neighbouring
+                words exchanged (head 'choice')
 
-A naive Bayes classifier of the other half of the sentences is right for half of the items of
-`pronoun`, for each word. The items of `continuation` come in pairs that share their two endings:
-each ending is right once and wrong once. Both are equally long and share the same words with each
-context. Every item is a pure function of the novels and the seed.
+For each word of `pronoun`, a naive Bayes classifier made from the other half of the sentences is
+right for half of the items. The items of `continuation` come in pairs that share their two endings:
+each ending is right once and wrong once. Both endings are equally long and share the same words
+with each context. Every item is a pure function of the novels and the seed.
 """
 
 import collections
@@ -30,17 +30,17 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.quickstart import PRONOUNS
 from gpt1_jax.errors import UserError
 
-# A sentence ends at . ! or ? with closing marks, before white space and a capital; Mr. and the like
-# end none.
+# A sentence ends at . ! or ? with closing marks, before white space and a capital. Mr. and the like
+# do not end a sentence.
 END = re.compile(r'(?<!\bMr)(?<!\bDr)(?<!\bSt)(?<!\bMrs)[.!?]["”’\')]*\s+(?=["“‘\'(]*[A-Z])')
 WORD = re.compile(r'\w+')
-BEGINNING_WORDS = range(4, 20)  # of a sentence for `pronoun`, before that word
-SENTENCE_WORDS = range(8, 27)  # of a sentence with an ending: both halves together
+BEGINNING_WORDS = range(4, 20)  # of a sentence for `pronoun`, before the pronoun
+SENTENCE_WORDS = range(8, 27)  # of a sentence with an ending, in both halves together
 CONTEXT_WORDS = range(2, 25)  # of the sentence before it
 
 
 def sentences(text: str) -> list[list[str]]:
-    """The sentences of each line of a text that is not blank, with single spaces."""
+    """Returns the sentences of each line that is not blank, with single spaces."""
     lines = []
     for line in filter(str.strip, text.splitlines()):
         ends = [match.end() for match in END.finditer(line)]
@@ -49,14 +49,14 @@ def sentences(text: str) -> list[list[str]]:
 
 
 def words(text: str) -> list[str]:
-    """The lower-case words of a text, without punctuation."""
+    """Returns the lower-case words of a text, without punctuation."""
     return WORD.findall(text.lower())
 
 
 def naive_bayes(train: Sequence[Example], items: Sequence[Example]) -> np.ndarray:
-    """Scores float[items, labels] by words without their order.
+    """Returns scores, float[items, labels], by words without their order.
 
-    It is multinomial naive Bayes with add-one smoothing; labels are equally frequent.
+    This is multinomial naive Bayes with add-one smoothing. Labels are equally frequent.
     """
     counts = [collections.Counter() for _ in range(1 + max(item.label for item in train))]
     for item in train:
@@ -71,8 +71,8 @@ def naive_bayes(train: Sequence[Example], items: Sequence[Example]) -> np.ndarra
 
 
 def pronoun(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n beginnings of sentences, as many before each of PRONOUNS (the label), before which they are
-    cut off."""
+    """Returns n beginnings of sentences, cut off before a pronoun, which is the label. All PRONOUNS
+    are equally frequent."""
     beginnings: list[set[str]] = [set() for _ in PRONOUNS]
     for novel in novels:
         for sentence in sum(sentences(novel.text), []):
@@ -115,9 +115,11 @@ def pronoun(novels: Sequence[Document], n: int, rng: random.Random) -> list[Exam
 
 
 class Cut(NamedTuple):
-    """A sentence cut in the middle. context: the sentence before it and its first half. ending: its
-    second half.
-    context_words, ending_words: their different words."""
+    """A sentence cut in the middle.
+
+    context: the sentence before it, and its first half. ending: its second half. context_words,
+    ending_words: their different words.
+    """
 
     context: tuple[str, str]
     ending: str
@@ -126,7 +128,7 @@ class Cut(NamedTuple):
 
 
 def continuation(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n items, an even number, each of a sentence of its own."""
+    """Returns n items, an even number, each made from another sentence."""
     waiting = collections.defaultdict(list)  # (novel, words of the ending): cuts without a partner
     pairs = []
     for novel in novels:
@@ -151,8 +153,8 @@ def continuation(novels: Sequence[Document], n: int, rng: random.Random) -> list
 
 
 def word_order(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n items, an even number, each of a sentence of its own; either ending is right equally
-    often."""
+    """Returns n items, an even number, each made from another sentence. The first and the second
+    ending are right equally often."""
     pairs = []
     for cut in (cut for novel in novels for cut in _cuts(novel)):
         spoken = cut.ending.split()
@@ -173,7 +175,7 @@ def word_order(novels: Sequence[Document], n: int, rng: random.Random) -> list[E
 
 
 def _cuts(novel):
-    """Every sentence of a fitting length that has a sentence before it in its line."""
+    """Returns every sentence of a fitting length that has a sentence before it in its line."""
     cuts = []
     for line in sentences(novel.text):
         for before, sentence in zip(line, line[1:]):
@@ -191,7 +193,7 @@ def _cuts(novel):
 
 
 def _balanced(a, b):
-    """Whether each context shares the same words with the other's ending as with its own."""
+    """Returns whether each context shares the same words with both endings."""
     return all(
         cut.context_words & a.ending_words == cut.context_words & b.ending_words for cut in (a, b)
     )
@@ -209,7 +211,7 @@ MAKERS = {'pronoun': pronoun, 'continuation': continuation, 'word_order': word_o
 def write(
     directory: pathlib.Path, splits: dict[str, tuple[Sequence[Document], int]], seed: int = 0
 ) -> dict[str, dict[str, list[Example]]]:
-    """Makes {task: {split: items}} from {split: (novels, number of items)}; writes
+    """Makes {task: {split: items}} from {split: (novels, number of items)}, and writes
     DIRECTORY/{task}_{split}.jsonl."""
     directory.mkdir(parents=True, exist_ok=True)
     sets = {name: {} for name in MAKERS}
@@ -224,7 +226,7 @@ def write(
 
 
 def _record(item):
-    """An item with the fields that gpt1_jax/data/tasks/quickstart.py reads."""
+    """Returns an item with the fields that gpt1_jax/data/tasks/quickstart.py reads."""
     if not item.choices:
         return {'id': item.id, 'text': item.texts[0], 'label': PRONOUNS[item.label]}
     return {

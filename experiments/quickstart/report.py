@@ -1,5 +1,4 @@
-"""The quickstart's report: Markdown and figures, computed from the predictions that the runs
-wrote."""
+"""The quickstart's report: Markdown and figures, computed from the runs' predictions."""
 
 import pathlib
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ SCRATCH = 'from scratch'
 TRIGRAM = 'trigram'
 PACKAGED = 'packaged model'
 WORD_ORDER = 'word_order'  # the task without fine-tuning
-PAIRS = ((PRETRAINED, SCRATCH), (PRETRAINED, TRIGRAM), (PACKAGED, TRIGRAM))  # the differences
+PAIRS = ((PRETRAINED, SCRATCH), (PRETRAINED, TRIGRAM), (PACKAGED, TRIGRAM))  # pairs to compare
 COLOURS = {PRETRAINED: 'pretrained', SCRATCH: 'scratch', TRIGRAM: 'baseline', PACKAGED: 'packaged'}
 ABOUT = """A vocabulary, pretraining, fine-tuning with and without pretraining, and zero-shot
 scoring on the novels of the package, by `python -m experiments.quickstart`. The test items are
@@ -40,25 +39,25 @@ include the spread between seeds of training."""
 
 
 def accuracy(path: str | pathlib.Path) -> Estimate:
-    """That of a predictions file; of files of the same items in the same order the resamples are
-    the same."""
+    """Returns the accuracy of a predictions file. Files with the same items in the same order have
+    the same resamples."""
     ids, gold, found = metrics.read_predictions(path)
     (draws,) = metrics.draws('accuracy', gold, [found])
     return Estimate(metrics.compute(['accuracy'], gold, found)['accuracy'], draws, len(ids))
 
 
 def shown(score: Estimate) -> str:
-    """62.3 (59.2 to 65.3): a score and its interval in percent."""
+    """Returns '62.3 (59.2 to 65.3)', a score and its interval in percent."""
     return f'{scores.percent(score.value)} ({scores.interval(score)})'
 
 
 def less(a: Estimate, b: Estimate) -> Estimate:
-    """The paired difference a - b of two accuracies on the same items."""
+    """Returns the paired difference a - b of two accuracies on the same items."""
     return Estimate(a.value - b.value, a.draws - b.draws, a.n)
 
 
 def verdict(differences: Mapping[str, Estimate]) -> str:
-    """The tasks on which a difference is above zero, below zero or undecided, by its interval."""
+    """Names the tasks on which a difference's interval is above zero, below zero or undecided."""
     tasks = {'better': [], 'worse': [], 'undecided': []}
     for task, difference in differences.items():
         low, high = interval(difference.draws)
@@ -78,10 +77,10 @@ def write(
     predictions: Mapping[str, Mapping[str, pathlib.Path]],
     zero_shot: Mapping[int, str],
 ) -> list[str]:
-    """Writes report.md and the figures; returns and prints the headline results.
+    """Writes report.md and the figures, and returns and prints the headline results.
 
-    pretrained: the run. predictions: {task: {a name of COLOURS: path}}; word_order, which has no
-    fine-tuning, lacks SCRATCH. zero_shot: {update: path of the predictions on word_order}.
+    pretrained: the run. predictions: {task: {a name of COLOURS: path}}. word_order has no
+    fine-tuning, so it lacks SCRATCH. zero_shot: {update: path of the predictions on word_order}.
     """
     curves = plots.read_curves(pretrained)
     step, perplexity = curves['valid_perplexity'][-1]
@@ -150,7 +149,7 @@ def write(
 
 
 def _accuracies(found):
-    """The rows of the table of accuracies. found: {task: {name: Estimate}}."""
+    """Returns the rows of the table of accuracies. found: {task: {name: Estimate}}."""
     return [
         [_label(task), *(shown(of_task[name]) if name in of_task else '' for name in COLOURS)]
         for task, of_task in found.items()
@@ -158,7 +157,7 @@ def _accuracies(found):
 
 
 def _differences(found):
-    """The rows of the table of PAIRS."""
+    """Returns the rows of the table of PAIRS."""
     rows = []
     for task, of_task in found.items():
         row = [_label(task)]

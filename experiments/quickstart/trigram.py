@@ -4,10 +4,11 @@ The probability of the word w after the words h, with the counts c of the traini
 
     p(w | h) = (max(c(h w) - D, 0) + D n(h .) p(w | h without its first word)) / c(h .)
 
-c(h .) counts the words that follow h, n(h .) the different ones. h begins as the last two words and
-ends as none, after which p(w) = 1 / V: V counts the different words of the text, and one more for
-all that the text lacks. A history that the text lacks, c(h .) = 0, is shortened at once. This is
-absolute discounting (Ney, Essen and Kneser, 1994): each count gives D to the shorter history.
+c(h .) counts the words that follow h, and n(h .) the different words. h begins as the last two
+words and is shortened until it is empty. After that, p(w) = 1 / V. V counts the different words of
+the text, and one more for all words that the text lacks. If the text lacks a history, c(h .) = 0,
+the history is shortened at once. This is absolute discounting (Ney, Essen and Kneser, 1994): each
+count gives D to the shorter history.
 """
 
 import collections
@@ -22,12 +23,12 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.quickstart import PRONOUNS
 
 HISTORY = 2  # words
-DISCOUNT = 0.75  # the customary one: 0.5 and 0.9 change the accuracy of no task by a point
+DISCOUNT = 0.75  # the customary value: 0.5 and 0.9 change no task's accuracy by a point
 WORD = re.compile(r'\w+|[^\w\s]')
 
 
 class Counts(NamedTuple):
-    """What is counted. A history is a tuple of zero to two words."""
+    """The counts of a text. A history is a tuple of zero to two words."""
 
     words: collections.Counter[tuple[str, ...]]  # (*history, word): how often the word follows
     total: collections.Counter[tuple[str, ...]]  # history: how many words follow it
@@ -35,12 +36,12 @@ class Counts(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """The lower-case words of a text; each mark is a word."""
+    """Returns the lower-case words of a text. Each punctuation mark is a word."""
     return WORD.findall(text.lower())
 
 
 def count(texts: Iterable[str]) -> Counts:
-    """The Counts of all words of the texts, each after its histories."""
+    """Returns the Counts of all words of the texts, each after its histories."""
     counts = Counts(collections.Counter(), collections.Counter(), collections.Counter())
     for text in texts:
         spoken = words(text)
@@ -54,7 +55,7 @@ def count(texts: Iterable[str]) -> Counts:
 
 
 def probability(counts: Counts, word: str, before: Sequence[str]) -> float:
-    """p(word | the last words of `before`)."""
+    """Returns p(word | the last words of `before`)."""
     p = 1 / (counts.kinds[()] + 1)
     for length in range(min(HISTORY, len(before)) + 1):
         history = tuple(before[len(before) - length :])
@@ -67,9 +68,10 @@ def probability(counts: Counts, word: str, before: Sequence[str]) -> float:
 
 
 def scores(counts: Counts, items: Sequence[Example]) -> np.ndarray:
-    """The mean log-probability of a word of each ending after the context: float[items, endings].
+    """Returns the mean log-probability of each ending's words after the context, float[items,
+    endings].
 
-    The endings of `pronoun` are its two words. The model's zero-shot heuristic compares means too.
+    The endings of `pronoun` are its two words. The model's zero-shot heuristic also compares means.
     """
     found = []
     for item in items:
@@ -82,5 +84,5 @@ def _mean(counts, context, ending):
     found = []
     for place, word in enumerate(ending):
         found.append(math.log(probability(counts, word, context + ending[:place])))
-    # fsum is exact: two orders of the same values are a tie, which rounding would decide.
+    # fsum is exact: two orders of the same values are a tie. Otherwise rounding would decide it.
     return math.fsum(found) / len(ending)

@@ -1,20 +1,20 @@
-"""The paper's experiments from books to a report: pretraining, zero-shot, fine-tuning, ablations,
-tables and figures.
+"""Does the paper's experiments from books to a report.
 
 python -m experiments.reproduce --config=configs/small_cpu.py --books=DIR_OR_GLOB --data=DATA \\
     --out=runs/small_cpu
 
-The config says what is run, how large, and in which order (config.stages, config.runs):
-configs/small_cpu.py, configs/overnight_cpu.py, configs/one_gpu.py. --books: a directory with train/
-and valid/, or with .txt files, or a pattern of these. --data: the directory of the data sets, as
-config.directories names them; sets that are not there are left out.
+The experiments are pretraining, zero-shot, fine-tuning, ablations, tables and figures. The config
+has their sizes and their order (config.stages, config.runs): configs/small_cpu.py,
+configs/overnight_cpu.py, configs/one_gpu.py. --books is a directory with train/ and valid/, a
+directory with .txt files, or a pattern of .txt files. --data is the directory of the data sets,
+with the names in config.directories. Missing sets are left out.
 
 --minutes is a deadline: runs start in the order of priority while there is time left, and the
-remaining ones are `n/a (not run)`. A stage in config.limits has minutes of its own. With
-config.processes runs are done side by side, each with a log in OUT/runs. Stopped or killed at any
-moment, the same command resumes with the same results.
+remaining runs are `n/a (not run)`. config.limits sets the minutes of single stages. With
+config.processes, runs are done side by side, each with a log in OUT/runs. If the command is stopped
+or killed, the same command resumes with the same results.
 
---stage=NAME does one stage: prepare (tokenizes the books, which needs only a CPU), one of
+--stage=NAME does one stage: prepare (tokenizes the books, which needs only a CPU), a stage of
 config.stages, or report. After prepare, --dry_run prints the plan and stops.
 
 --config.pretrained=RUN and --config.lstm=RUN replace pretraining by existing models.
@@ -63,8 +63,8 @@ def run(
     data: str | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Do one stage, or all; see the module. UserError, at the end, if runs or stages failed;
-    Interrupted."""
+    """Do one stage, or all, as the module describes. UserError, at the end, if runs or stages
+    failed. Interrupted if a signal ends the work."""
     config = checked(config, out, data)
     if stage not in (None, 'prepare', 'report', *config.stages):
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
@@ -82,7 +82,7 @@ def run(
 
 
 def _do(config, out, stage):
-    """A stage, or all of them; UserError, at the end, if runs or stages failed."""
+    """Do a stage, or all stages. UserError, at the end, if runs or stages failed."""
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python', *sys.orig_argv[1:]])})
     clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf)
     failures = {
@@ -101,8 +101,8 @@ def _do(config, out, stage):
 
 
 def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None) -> ConfigDict:
-    """A copy of a config with the paths of a job in OUT. UserError for a mistake that shows before
-    the job starts."""
+    """Return a copy of a config with the paths of a job in OUT. UserError for a mistake that shows
+    before the job starts."""
     config = config.copy_and_resolve_references()
     config.out = str(out)
     rules.require({'--out': (config.out, run_list.OUT)})
@@ -141,7 +141,7 @@ def _adopt(config):
     config.pretrain."""
     check_finished(config.pretrained)
     of_run = workdir.load(config.pretrained).config
-    for group in ('model', 'batch', 'optimizer', 'train'):  # imported weights have a model alone
+    for group in ('model', 'batch', 'optimizer', 'train'):  # imported weights have only a model
         known = {
             field: value
             for field, value in of_run.get(group, {}).items()
@@ -151,7 +151,7 @@ def _adopt(config):
 
 
 def check_finished(directory: str | pathlib.Path) -> None:
-    """UserError for an unfinished run, or none."""
+    """Raise UserError if a run is missing or unfinished."""
     last, total = workdir.load(directory).progress()
     if last is None or last < (total or last):
         of_total = f' of {total:,}' if total else ''
@@ -162,7 +162,8 @@ def check_finished(directory: str | pathlib.Path) -> None:
 
 
 def check_trained(config: ConfigDict, clock: clock_lib.Clock) -> None:
-    """UserError for an unfinished Transformer, or none. One whose stage is over goes as it is."""
+    """Raise UserError if the Transformer is missing or unfinished. If its stage's time is over, an
+    unfinished Transformer is accepted."""
     if clock.left_of('pretrain', _limit(config, 'pretrain')) > 0:
         check_finished(config.pretrained)
     else:
@@ -178,16 +179,15 @@ def finished(directory: str | pathlib.Path) -> bool:
 
 
 def _limit(config, stage):
-    """Seconds."""
+    """Return the seconds of a stage, infinity without a limit."""
     return 60 * config.limits.get(stage, math.inf)
 
 
 def _timed(config, stage, clock):
-    """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an
-    error at once, unless its stage has a limit.
+    """Do a stage under the clock, and return its failures as text, or None.
 
-    At the deadline, or the stage's limit, the remaining runs are left out; that is no error but of
-    pretraining.
+    An unfinished Transformer is an error at once, unless its stage has a limit. At the deadline, or
+    the stage's limit, the remaining runs are left out. Only for pretraining this is an error.
     """
     limit = _limit(config, stage)
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
@@ -227,7 +227,7 @@ def _timed(config, stage, clock):
 
 
 def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
-    """Pretrain the Transformer, or an LSTM on the same text; nothing for a model that is given."""
+    """Pretrain the Transformer, or an LSTM on the same text, unless the model is given."""
     if plan_lib.given(config, stage):
         return
     if not plan_lib.has_text(config):
@@ -241,7 +241,7 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
 def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
     """Do the runs of a stage whose data exists, then its baselines, until the deadline.
 
-    Returns what failed, or None.
+    Returns the failures as text, or None.
     """
 
     def may_start():
@@ -260,7 +260,7 @@ def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | N
 
 
 def _baselines(config, tasks, names, may_start):
-    """Compute baselines, several sets at a time with config.processes; returns those that
+    """Compute baselines, several sets at a time with config.processes, and return the sets that
     failed."""
     out = pathlib.Path(config.out)
     jobs = [

@@ -1,5 +1,4 @@
-"""The device time of a job, over all its starts: a file keeps it, and SIGTERM ends the work when it
-is used up."""
+"""The device time of a job over all its starts, kept in a file. SIGTERM ends the work after it."""
 
 import contextlib
 import math
@@ -17,13 +16,13 @@ EVERY = 1.0  # seconds between writes of the file: a kill loses at most that
 
 
 class _Stopped(BaseException):
-    """Not an Exception, so that no row, checkpoint or run in progress takes it for a failure of its
-    own."""
+    """The end of a job's time. It is not an Exception, so that no row, checkpoint or run in
+    progress takes it for its own failure."""
 
 
 class Clock:
-    """Seconds that each stage has used, kept in a file as {stage: seconds}. total: seconds for the
-    whole job."""
+    """The seconds that each stage has used, kept in a file as {stage: seconds}. total: seconds for
+    the whole job."""
 
     def __init__(self, path: str | pathlib.Path, total: float = math.inf) -> None:
         self.path = pathlib.Path(path)
@@ -39,14 +38,16 @@ class Clock:
         return self.total - self.used
 
     def left_of(self, stage: str, limit: float = math.inf) -> float:
-        """Seconds that a stage may still use, of its own limit and of the job's."""
+        """Returns the seconds that a stage may still use, by its limit and the job's."""
         return min(limit - self.stages.get(stage, 0.0), self.left)
 
     @contextlib.contextmanager
     def counting(self, stage: str, limit: float = math.inf) -> Iterator[None]:
-        """Count the time inside this context for a stage. Once `total`, or the stage's limit, is
-        used up, the process gets one SIGTERM, as from a scheduler; any SIGTERM raises Interrupted
-        here, except in training, which saves first."""
+        """Counts the time inside this context for a stage.
+
+        Once `total`, or the stage's limit, is used up, the process gets one SIGTERM, as from a
+        scheduler. Any SIGTERM raises Interrupted here, except in training, which saves first.
+        """
         began = time.monotonic()
         before = self.stages.get(stage, 0.0)
         done = threading.Event()

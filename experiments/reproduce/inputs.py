@@ -1,5 +1,4 @@
-"""A job's input, prepared before it starts: OUT/tokens, the books as shards with their
-tokenizer."""
+"""The input of a job, prepared before it starts: OUT/tokens, the books' shards and tokenizer."""
 
 import dataclasses
 import pathlib
@@ -21,7 +20,7 @@ def prepare(config: ConfigDict, books: str | None) -> None:
     """Tokenize the books.
 
     config: configs/reproduce.py's, with the paths of a job. books: the program's flag, needed the
-    first time; files that exist in OUT are kept.
+    first time. Files that exist in OUT are kept.
     """
     run_list.check(config, pretrained=False)
     pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
@@ -48,9 +47,11 @@ def tokenize(config: ConfigDict, books: str) -> None:
 def books_of(
     books: str | pathlib.Path, limit: int | None = None, valid_limit: int | None = None
 ) -> tuple[list[str], list[str] | float]:
-    """(training files, validation files or the fraction to hold out) of a directory with train/ and
-    valid/, another directory, or a pattern. limit, valid_limit: at most so many, evenly spaced by
-    name; default all."""
+    """Return (training files, validation files or the fraction to hold out).
+
+    books: a directory with train/ and valid/, another directory, or a pattern. limit, valid_limit:
+    the maximum number of files, evenly spaced by name (default: all).
+    """
 
     def spaced(spec, limit):
         files = corpus.sources(spec)

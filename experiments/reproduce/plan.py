@@ -13,16 +13,16 @@ from gpt1_jax.runs.console import duration
 
 # Stages that train a model, and its field of the config
 MODELS = {'pretrain': 'pretrained', 'pretrain_lstm': 'lstm'}
-# Conditions of config.runs in addition to Table 5's; those of BASELINES are no runs.
+# Conditions of config.runs in addition to Table 5's. BASELINES are not runs.
 GROUPS = ('layers', 'grid', 'zero_shot', 'zero_shot_lstm', *BASELINES)
 
 
 def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Run]:
-    """The runs of a stage in the order of priority: all tasks with their first seed, then with the
-    next one.
+    """Return the runs of a stage in the order of priority.
 
-    config: configs/reproduce.py's; without config.lstm there are no runs of the LSTM. steps: the
-    updates to score zero-shot; by default all saved ones.
+    All tasks run with their first seed, then with the next seed. config: configs/reproduce.py's.
+    Without config.lstm there are no runs of the LSTM. steps: the updates to score zero-shot, by
+    default all saved updates.
     """
     if stage in MODELS:
         return []
@@ -50,7 +50,7 @@ def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Ru
 
 
 def all_runs(config: ConfigDict) -> dict[str, list[Run]]:
-    """{stage: its runs} of a whole job, as if both models existed."""
+    """Return {stage: its runs} of a whole job, as if both models existed."""
     config = config.copy_and_resolve_references()
     if 'pretrain_lstm' in config.stages:
         config.lstm = config.lstm or str(pathlib.Path(config.out) / 'pretrain_lstm')
@@ -58,7 +58,8 @@ def all_runs(config: ConfigDict) -> dict[str, list[Run]]:
 
 
 def baselines_of(config: ConfigDict, stage: str) -> tuple[str, ...]:
-    """The baselines that a stage computes for each of its tasks, names in scores.BASELINES."""
+    """Return the baselines that a stage computes for each of its tasks, names in
+    scores.BASELINES."""
     return (
         ()
         if stage in MODELS
@@ -67,8 +68,8 @@ def baselines_of(config: ConfigDict, stage: str) -> tuple[str, ...]:
 
 
 def given(config: ConfigDict, stage: str = 'pretrain') -> bool:
-    """Whether the config names the model of a stage of MODELS, so that this job does not train
-    it."""
+    """Return whether the config names the model of a stage of MODELS, so that this job does not
+    train it."""
     model = config[MODELS[stage]]
     return bool(model) and pathlib.Path(model) != pathlib.Path(config.out) / stage
 
@@ -82,18 +83,18 @@ def has_text(config: ConfigDict) -> bool:
 
 
 def tokenizer_of(config: ConfigDict) -> pathlib.Path:
-    """The directory of the tokenizer: the given pretrained run's, or that of the books."""
+    """Return the directory of the tokenizer, the given pretrained run's or the books'."""
     return (pathlib.Path(config.pretrained) if given(config) else tokens_of(config)) / 'tokenizer'
 
 
 def pretraining(config: ConfigDict, lstm: bool = False) -> ConfigDict:
-    """The config of the Transformer's pretraining, or of the LSTM's on the same tokens."""
+    """Return the config of the Transformer's pretraining, or of the LSTM's on the same tokens."""
     p = config.pretrain.copy_and_resolve_references()
     if not p.train.steps:
         windows = tokens.open_split(tokens_of(config), 'train').n_windows(p.model.n_ctx)
         p.train.steps = int(p.train.epochs * windows / p.batch.size)
-    # Without steps in the config they are evenly spaced on a log scale from a 512th of the last
-    # one.
+    # If the config has no steps to keep, they are evenly spaced on a log scale, from a 512th of the
+    # last step.
     last = p.train.steps
     saved = p.checkpoint.keep_steps or {
         round(step) for step in np.geomspace(last, max(1, last // 512), config.saved)
@@ -107,8 +108,7 @@ def pretraining(config: ConfigDict, lstm: bool = False) -> ConfigDict:
 
 
 def lines(config: ConfigDict) -> list[str]:
-    """The plan as text: pretraining's length, then the runs of each stage in the order in which
-    time is spent."""
+    """Return the plan as text: pretraining's length, then the runs of each stage in their order."""
     text = [f'deadline: {duration(60 * config.minutes) if config.minutes else "none"}']
     for stage, specs in all_runs(config).items():
         there = [run.name for run in specs if not run.lacks_data()]

@@ -1,5 +1,4 @@
-"""The report of a job, report.md: what ran, what differs from the paper, and the paper's tables,
-figures and claims."""
+"""The report of a job, report.md: facts, differences from the paper, tables, figures and claims."""
 
 import pathlib
 import statistics
@@ -21,8 +20,8 @@ from gpt1_jax.runs.console import duration
 
 
 def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None:
-    """Write OUT/report.md and its PNG files from the finished runs; none is started. failures:
-    {stage: what failed}."""
+    """Write OUT/report.md and its PNG files from the finished runs. No run is started. failures:
+    {stage: its failures as text}."""
     out = pathlib.Path(config.out)
     config = config.copy_and_resolve_references()
     config.start = False
@@ -31,11 +30,11 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
     ]
     try:
         tables.run(config, parts)
-    except UserError as error:  # what could be written is
+    except UserError as error:  # the other parts are written
         print(error, flush=True)
     models = {'GPT-1': config.pretrained, 'LSTM': config.lstm}
     trained = {name: workdir.load(directory) for name, directory in models.items() if directory}
-    # Imported weights have none
+    # Imported weights have no log
     trained = {name: run for name, run in trained.items() if results.read(run.metrics)}
     if trained:
         plots.training_curves(
@@ -68,8 +67,8 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
 
 
 def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) -> list[list[str]]:
-    """Rows of the report's first table: commands, sizes, times, versions. trained: the models with
-    a log."""
+    """Return the rows of the report's first table: commands, sizes, times, versions. trained: the
+    models with a log."""
     found = results.read(runner.results_path(config))
     commands = [row['command'] for row in results.read(pathlib.Path(config.out) / 'commands.jsonl')]
     rows = [['command', command] for command in dict.fromkeys(commands)]
@@ -108,12 +107,12 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
 
 
 def _text(config):
-    """The manifest's entry of the training text."""
+    """Return the manifest's entry of the training text."""
     return tokens.read_manifest(plan.tokens_of(config))['splits']['train']
 
 
 def _of_training(config, name, run):
-    """Rows of facts on a model's training: length, speed, perplexity."""
+    """Return rows of facts on a model's training: length, speed, perplexity."""
     logged = results.read(run.metrics)
     read = logged[-1]['step'] * run.config['batch']['size'] * run.config['model']['n_ctx']
     length = f'{logged[-1]["step"]:,} updates, {read:,} tokens'
@@ -138,7 +137,8 @@ def _of_training(config, name, run):
 
 
 def differences(config: ConfigDict) -> Sequence[str]:
-    """What is not as in the paper, in plain words. Fine-tuning's settings are under each table."""
+    """Return the differences from the paper, in plain words. Fine-tuning's settings are under each
+    table."""
     found = []
     if plan.has_text(config):
         text = _text(config)
