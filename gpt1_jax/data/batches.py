@@ -14,7 +14,7 @@ A window of two batches, with rows of labels A and B and of 4 or 8 tokens:
     False   [A8 B4] [A4 B8]    2 * 8 + 2 * 8 = 32 tokens with padding
     True    [A4 B4] [A8 B8]    2 * 4 + 2 * 8 = 24 tokens, and the labels are in the same places
 
-Length and label correlate, so sorting by length alone would give batches of similar labels. On
+Length and label correlate, so sorting only by length would give batches of similar labels. On
 STS-B the mean label of a batch then varied 2.5 times as much (in variance) as in a plain shuffle.
 Sorting a whole epoch would repeat its batches.
 """
