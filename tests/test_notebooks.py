@@ -18,13 +18,15 @@ import pytest
 from gpt1_jax.data.tasks import custom
 from gpt1_jax.runs import workdir
 from own_sets import LINES, lines
-from tiny import ROOT, WORDS, corpus, load_config
+from tiny import ROOT, WORDS, corpus
 
 pytestmark = pytest.mark.full
 
 FOLDER = ROOT / 'experiments' / 'notebooks'
 NAMES = ('finetune_your_task', 'look_inside', 'pretrain_and_sample')
-SHOWS = re.compile(r'print\(|display\(|plt\.show|^(HTML|Image)\(|(finetune|pretrain)\.run\(', re.M)
+SHOWS = re.compile(
+    r'print\(|display\(|plt\.show|^(HTML|Image)\(|gpt1_jax\.(finetune|pretrain)\(', re.M
+)
 
 
 def read(name):
@@ -195,15 +197,12 @@ def test_the_states_of_json_lines_are_plotted(tmp_path, monkeypatch):
         LINES | {'name': 'mine', 'segments': [['t']], 'label': 'y', 'labels': ['a', 'b']}
     )
     tuned = types.SimpleNamespace(
-        fitted=types.SimpleNamespace(task=task), embed=lambda texts: np.random.rand(8, 3)
+        config={'data': {'dir': str(tmp_path)}},
+        fitted=types.SimpleNamespace(task=task),
+        embed=lambda texts: np.random.rand(8, 3),
     )
     source = next(cell.source for cell in code(read('finetune_your_task')) if cell.id == 'states')
-    config = load_config('custom')
-    config.data.dir = str(tmp_path)
-    config.custom.files.dev = 'dev.jsonl'
-    names = dict(
-        tuned=tuned, config=config, SPLIT='dev', TEXT='t', LABEL='y', csv=csv, pathlib=pathlib
-    )
+    names = dict(tuned=tuned, SPLIT='dev', TEXT='t', LABEL='y', csv=csv, pathlib=pathlib)
     exec(source.replace('plt.show()', ''), names)
     assert [len(label.get_offsets()) for label in names['axes'].collections] == [4, 4]
 

@@ -4,14 +4,19 @@ shuffle would give it.
 
 config.batch.by_length chooses the order of an epoch, a pure function of (seed, epoch):
 
-    True    The default: a permutation is cut into batches. In each window of an eighth of them,
-            rows with the same label are exchanged between batches, so that padded lengths increase;
-            scores count as four labels, their quartiles. Then the batches are shuffled.
+    True    The default. A permutation is cut into batches. In each window of an eighth of the
+            batches, rows with the same label are exchanged between batches, so that padded lengths
+            increase. Scores count as four labels, their quartiles. Then the batches are shuffled.
     False   The plain shuffle of the released code: a permutation cut into batches.
 
-Sorting by length whatever the labels would give batches of similar labels, as length and label
-correlate: on STS-B the variance of a batch's mean label was 2.5 times as large as that of a plain
-shuffle. Sorting a whole epoch would repeat its batches.
+A window of two batches, with rows of labels A and B and of 4 or 8 tokens:
+
+    False   [A8 B4] [A4 B8]    2 * 8 + 2 * 8 = 32 tokens with padding
+    True    [A4 B4] [A8 B8]    2 * 4 + 2 * 8 = 24 tokens, and the labels are in the same places
+
+Length and label correlate, so sorting only by length would give batches of similar labels. On
+STS-B the mean label of a batch then varied 2.5 times as much (in variance) as in a plain shuffle.
+Sorting a whole epoch would repeat its batches.
 """
 
 import functools
@@ -31,9 +36,9 @@ SCORE_GROUPS = 4  # groups of equal size within which scores are exchanged
 
 
 class Sizes(NamedTuple):
-    """The shapes of a set's batches; few lengths, so that few programs are compiled.
+    """The shapes of a set's batches. Few lengths mean that few programs are compiled.
 
-    lengths:   sequences are padded to the smallest of these that fits; ascending.
+    lengths:   ascending. Sequences are padded to the smallest of these that fits.
     sequences: K, the most sequences in a row.
     targets:   C, the most numbers in a target.
     """
@@ -44,10 +49,10 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(rows: Sequence[Encoded], n_ctx: int, n: int = 4, fixed: Sequence[int] = ()) -> Sizes:
-    """The Sizes for rows, with the at most `n` lengths, n_ctx or multiples of 4, that need the
-    least padding.
+    """Returns the Sizes for rows, with at most `n` lengths that need the least padding.
 
-    fixed: use these lengths instead, as far as the rows need them, and n_ctx for longer rows.
+    A length is n_ctx or a multiple of 4. fixed: use these lengths instead, as far as the rows need
+    them, and n_ctx for longer rows.
     """
     own = _longest(rows)
     if fixed:
@@ -63,22 +68,24 @@ def sizes_of(rows: Sequence[Encoded], n_ctx: int, n: int = 4, fixed: Sequence[in
 
 
 def _least_padding(own, n):
-    """The at most n lengths, ascending, that rows of these lengths, int[rows], are padded to with
-    the fewest tokens."""
+    """At most n lengths, ascending, to which rows are padded with the fewest tokens.
+
+    own: the lengths of the rows, int[rows].
+    """
     candidates, counts = np.unique(own, return_counts=True)
-    # Below[k]: rows no longer than the k-th candidate, counted from 1
+    # below[k]: the number of rows no longer than the k-th candidate, counted from 1
     below = np.append(0, np.cumsum(counts))
     costs = np.append(0, candidates) * (below - below[:-1, None])
     return [int(candidates[end - 1]) for end in cheapest_cuts(costs, n)]
 
 
 def cheapest_cuts(costs: np.ndarray, n: int) -> tuple[int, ...]:
-    """The ends of the at most n runs into which U items in a row are cut at the lowest total cost.
+    """Cuts U items in a row into at most n runs at the lowest total cost, and returns their ends.
 
-    costs: int[U, U + 1]; costs[i, k] is that of the run of the items i to k - 1. Dynamic
-    programming, O(n * U^2):
+    costs: int[U, U + 1]. costs[i, k] is the cost of the run of the items i to k - 1. Dynamic
+    programming, O(n * U^2), with total' for one run less:
         total[0] = 0
-        total[k] = min over i < k of total'[i] + costs[i, k],   total' being that of one run less
+        total[k] = min over i < k of total'[i] + costs[i, k]
     """
     costs = costs.tolist()
     # (total, ends) up to each k
@@ -94,7 +101,7 @@ def cheapest_cuts(costs: np.ndarray, n: int) -> tuple[int, ...]:
 def train_batches(
     rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes, by_length: bool = True
 ) -> Callable[[int], Batch]:
-    """A pure function step -> batch (see `pad`). by_length: config.batch.by_length.
+    """Returns a pure function step -> batch (see `pad`). by_length: config.batch.by_length.
 
     The last partial batch of an epoch is dropped, as in the released code.
     """
@@ -110,14 +117,16 @@ def train_batches(
 def epoch_order(
     rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes, by_length: bool = True
 ) -> Callable[[int], np.ndarray]:
-    """A function epoch -> int[steps, size], the indices of each step's rows (see above); the rest
-    is dropped."""
+    """Returns a function epoch -> int[steps, size], the indices of each step's rows.
+
+    The order is described above. Rows that do not fill a batch are dropped.
+    """
     steps = len(rows) // size
     # Index of the length that each row is padded to
     padded = np.searchsorted(sizes.lengths, _longest(rows))
     labels = _labels(rows)
 
-    @functools.lru_cache(maxsize=2)  # of RACE's 87,866 rows it takes longer than a batch
+    @functools.lru_cache(maxsize=2)  # for RACE's 87,866 rows an order takes longer than a batch
     def order(epoch):
         chosen = permutation(seed, epoch, len(rows))[: steps * size]
         if not by_length:
@@ -129,12 +138,15 @@ def epoch_order(
 
 
 def _exchanged(chosen, padded, labels, width):
-    """Row indices int[n] reordered in each window of `width` positions: every position keeps its
-    label, and the rows with that label are sorted by padded length. padded, labels: int[rows]."""
-    # Two orders of the same positions, grouped by window and label (lexsort's last key is the
-    # first): `places` keeps the positions of a group ascending, `sources` sorts its rows by padded
-    # length (stable, so equal ones stay in random order). The j-th row of a group in order of
-    # length goes to its j-th position.
+    """Reorders row indices, int[n], in each window of `width` positions.
+
+    Every position keeps its label, and the rows of one label are sorted by padded length.
+    padded, labels: int[rows].
+    """
+    # Both orders group the positions by window and label (lexsort's last key is the first).
+    # `places` keeps the positions of a group ascending. `sources` sorts the rows of a group by
+    # padded length; the sort is stable, so rows of equal length stay in random order. The j-th row
+    # of a group in order of length goes to the group's j-th position.
     window = np.arange(len(chosen)) // width
     places = np.lexsort((labels[chosen], window))
     sources = np.lexsort((padded[chosen], labels[chosen], window))
@@ -144,11 +156,11 @@ def _exchanged(chosen, padded, labels, width):
 
 
 def _labels(rows):
-    """int[rows]: the rows' labels; for scores, the quartile that a score is in."""
+    """The rows' labels, int[rows]. A score counts as the quartile that it is in."""
     labels = np.array([row.label for row in rows])
     if labels.dtype.kind != 'f':
         return labels
-    # The quartiles
+    # The borders of the quartiles
     edges = np.sort(labels)[np.arange(1, SCORE_GROUPS) * len(labels) // SCORE_GROUPS]
     return np.searchsorted(edges, labels, side='right')
 
@@ -158,8 +170,8 @@ def eval_batches(
 ) -> Iterator[tuple[np.ndarray, Batch]]:
     """Yields (indices int[n], batch) over all rows, sorted by length.
 
-    The last batch is filled up with copies of its last row, so it may have more rows than indices;
-    ignore those.
+    The last batch is filled up with copies of its last row. If it has more rows than indices,
+    ignore the copies.
     """
     order = np.argsort(_longest(rows), kind='stable')
     for first in range(0, len(order), size):
@@ -171,11 +183,13 @@ def eval_batches(
 
 
 def pad(rows: Sequence[Encoded], sizes: Sizes) -> Batch:
-    """The arrays of a batch, where L is the smallest of the lengths that fits:
+    """Returns the arrays of a batch. L is the smallest of the lengths that fits.
 
-    tokens int32[B, K, L]; mask float32[B, K, L], 1 at real tokens; extract int32[B, K], the
-    position of the extract token; present float32[B, K], 0 where a row has fewer choices; target
-    float32[B, C], zeros without a label.
+    tokens   int32[B, K, L]
+    mask     float32[B, K, L], 1 at real tokens
+    extract  int32[B, K], the position of the extract token
+    present  float32[B, K], 0 if a row has fewer choices
+    target   float32[B, C], zeros without a label
     """
     longest = max(len(s) for row in rows for s in row.sequences)
     L = min(length for length in sizes.lengths if length >= longest)

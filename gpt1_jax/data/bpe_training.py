@@ -12,13 +12,13 @@ from gpt1_jax.data.tokenizer import LARGEST_VOCABULARY, LINE_BREAK, RESERVED, To
 from gpt1_jax.errors import UserError
 
 MERGES = 40_000
-# Characters that make up this share of the text have a token of their own; others are bytes
+# The most frequent characters, which make up this share of the text, get a token; others are bytes
 _COVERAGE = 0.9999
-# Characters; longer words (dumps, URLs) are encoded, but the vocabulary is not trained on them
+# Characters. Longer words (dumps, URLs) are encoded, but the vocabulary is not trained on them
 _LONGEST_WORD = 256
 _BYTES = 256
-# The paper's BPE joins whatever is frequent: no limit on a token's length, and none at scripts or
-# digits.
+# The paper's BPE joins whatever is frequent. It has no limit on a token's length, and does not stop
+# at scripts or digits.
 _TRAINER: dict[str, Any] = {
     'input_format': 'tsv',
     'model_type': 'bpe',
@@ -53,11 +53,12 @@ def train(
     merges:     merges to learn (default 40,000, the paper's). The vocabulary also has 256 bytes,
                 the characters, the end of a word, the line break and <unk>.
     vocab_size: the number of all of these, instead of merges.
-    Characters that make up less than about a ten-thousandth of the text together are spelt as UTF-8
-    bytes, as is any character not seen in training, so nothing is unknown. So are rarer ones where
-    all do not fit, with a notice: they get at most half of a vocab_size. A corpus too small for
-    that many merges gives as many as it has, and a notice on stderr. Equal counts give equal
-    vocabularies. UserError for an empty corpus or sizes that are out of range.
+    The rarest characters, which together make up less than about a ten-thousandth of the text, are
+    spelt as UTF-8 bytes. So is any character not seen in training, so nothing is unknown. If the
+    other characters do not all fit, only the most frequent get a token, in at most half of
+    vocab_size, and a notice says so. If the corpus has fewer merges than asked for, all are
+    learned, with a notice on stderr. Equal counts give equal vocabularies. UserError for an empty
+    corpus or sizes that are out of range.
     """
     room = _most_characters(merges, vocab_size)
     counts = (
@@ -80,9 +81,10 @@ def train(
 
 
 def _learned(counts, characters, merges, vocab_size, **options):
-    """(a Tokenizer of the words that have only these characters; the size that was asked for).
-    options: further ones of the trainer; required_chars get a token even if no such word has
-    them."""
+    """(a Tokenizer learned from the words of these characters only, the size that was asked for).
+
+    options: further options of the trainer. required_chars get a token even if no word has them.
+    """
     alphabet = set(characters)
     counts = {
         word: count
@@ -98,7 +100,7 @@ def _learned(counts, characters, merges, vocab_size, **options):
     import sentencepiece
 
     model = io.BytesIO()
-    # The trainer breaks ties by their order
+    # The trainer breaks ties by the order of the words
     by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(f'{word}\t{count}' for word, count in by_count),
@@ -112,8 +114,10 @@ def _learned(counts, characters, merges, vocab_size, **options):
 
 
 def _of_frequent_characters(counts, ranked, merges, vocab_size, room):
-    """As `_learned`, where `room` characters or fewer get a token: at most half of vocab_size, or
-    more where the text has too few merges to fill the other half."""
+    """As `_learned`, but only the most frequent characters get a token, `room` at most.
+
+    They get at most half of vocab_size, or more if the text has too few merges to fill the rest.
+    """
     n = room if vocab_size is None else max(1, room // 2)
     size = n + 1
     tokenizer = None
@@ -132,8 +136,10 @@ def _of_frequent_characters(counts, ranked, merges, vocab_size, room):
 
 
 def _most_characters(merges, vocab_size):
-    """How many characters leave room for the merges, or for one merge of a vocabulary of so many
-    rows. UserError as in `vocabulary_size`."""
+    """The most characters that leave room for the merges, or for one merge in vocab_size rows.
+
+    UserError as in `vocabulary_size`.
+    """
     least = vocabulary_size(merges, vocab_size)  # with one character
     if vocab_size is None:
         return LARGEST_VOCABULARY - least + 1
@@ -141,8 +147,10 @@ def _most_characters(merges, vocab_size):
 
 
 def _endings(counts, alphabet):
-    """The counts of what follows each word's last character that is not in the alphabet: BPE merges
-    no bytes, so it sees the rest of a word."""
+    """Counts the end of each word after its last character that is not in the alphabet.
+
+    BPE merges no bytes, so it sees only this end of a word.
+    """
     endings = collections.Counter()
     for word, count in counts.items():
         start = max((i + 1 for i, char in enumerate(word) if char not in alphabet), default=0)
@@ -152,8 +160,11 @@ def _endings(counts, alphabet):
 
 
 def vocabulary_size(merges: int | None, vocab_size: int | None, characters: int = 1) -> int:
-    """The size of a vocabulary; see `train`. characters: different ones in the text. UserError if
-    it is out of range; with the default, if it is so whatever the text."""
+    """The size of a vocabulary, see `train`. UserError if the size is out of range.
+
+    characters: the number of different characters in the text. The default, 1, finds sizes that are
+    out of range for any text.
+    """
     fixed = 2 + _BYTES + characters + 1  # tokens that are not merges
     if vocab_size is not None:
         if not fixed < vocab_size <= LARGEST_VOCABULARY:
@@ -171,7 +182,7 @@ def vocabulary_size(merges: int | None, vocab_size: int | None, characters: int 
 
 
 def count_words(parts: Iterable[text_lib.Part]) -> collections.Counter[str]:
-    """How often each word occurs in parts of texts; line breaks are not counted."""
+    """Counts how often each word occurs in parts of texts. Line breaks are not counted."""
     counts: collections.Counter[str] = collections.Counter()
     for part in parts:
         for line in text_lib.lines(part.text, part.unescape_html):
@@ -180,8 +191,7 @@ def count_words(parts: Iterable[text_lib.Part]) -> collections.Counter[str]:
 
 
 def _alphabet(counts):
-    """[the characters that get a token], the most frequent first, up to `_COVERAGE` of the
-    text."""
+    """The characters that get a token, up to `_COVERAGE` of the text, most frequent first."""
     frequency = collections.Counter()
     for word, count in counts.items():
         for character in word:

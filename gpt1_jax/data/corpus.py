@@ -1,11 +1,10 @@
-"""Section 4.1: pretraining text from files or TFDS, or ten novels of the package. BooksCorpus, the
-paper's, is not distributed any more.
+"""Section 4.1: reads pretraining text from files or TFDS, or the ten novels of the package. The
+paper's BooksCorpus is not distributed any more.
 
-A source is written as a spec, and a list of specs is read in order: a file (files.py), a directory,
-a pattern, each also in an object store (storage), 'tfds:NAME:SPLIT[:FIELD]' or 'novels' (README.md,
-"Corpora"). Text is UTF-8.
-Documents are streamed: one is in memory at a time. Rows that are less than a document can be joined
-(document.py).
+A spec names text: a file (files.py), a directory or a pattern, each also in an object store
+(storage), 'tfds:NAME:SPLIT[:FIELD]', or 'novels' (README.md, "Corpora"). Several specs are read in
+order. Text is UTF-8. Documents are streamed, one in memory at a time. Rows that are less than a
+document can be joined (document.py).
 """
 
 import glob
@@ -21,7 +20,7 @@ from gpt1_jax.errors import UserError, fail
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
 TFDS = 'tfds:'
-# The file that a run's directory has from its start (runs/workdir.py)
+# A file that every run's directory has from its start (runs/workdir.py)
 RUN = 'environment.jsonl'
 
 Spec = str | os.PathLike | Sequence[str | os.PathLike]  # one or several
@@ -34,13 +33,15 @@ def documents(
     part: parts.Part | None = None,
     on_bad: Callable[[str], None] = fail,
 ) -> Iterator[Document]:
-    """Streams the documents of a spec, always in the same order; a file named twice is read once.
+    """Streams the documents of a spec, always in the same order. A file named twice is read once.
 
-    field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS
-    records.
-    join: which rows form a document. part: only this part of the corpus (parts.py), which may be
-    empty. on_bad: called with the message of a bad row, see records. UserError naming the file, and
-    the byte, line or row, for what cannot be read, and for no documents at all; OSError.
+    field:  the text field of JSON lines, the text column of Parquet, and the default field of TFDS
+            records.
+    join:   which rows form a document.
+    part:   read only this part of the corpus (parts.py), which may be empty.
+    on_bad: called with the message of a bad row, see records.
+    UserError if text cannot be read, naming the file and the byte, line or row, and if there is no
+    document at all. OSError as the file system raises it.
     """
     empty = part is None
     for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
@@ -66,11 +67,11 @@ def _read(source, row_groups, field, join, on_bad):
 
 
 def sources(spec: Spec, split_files: bool | None = True) -> list[str]:
-    """The files of a spec, in order, each once; `tfds:...` stays as it is. UserError as
-    `documents`.
+    """The files of a spec, in order and each once. `tfds:...` stays as it is.
 
-    split_files: False leaves out files of directories and patterns that are named as validation or
-    test data are, unless all are; None reads them, but `left_out` names them.
+    split_files: about files of directories and patterns whose names say validation or test data.
+    False leaves them out, unless all files have such names. None reads them, and `left_out` then
+    has a line on them. UserError as in `documents`.
     """
     specs = _as_list(spec)
     if not specs or not all(specs):
@@ -86,14 +87,16 @@ def is_file(source: str) -> bool:
 
 
 def left_out(spec: Spec, split_files: bool | None = True) -> list[str]:
-    """Lines on the files of directories and patterns that are not read: those with other
-    extensions, those behind links to directories, and those of runs; see also `sources`. Hidden
-    files are left out silently."""
+    """Lines on the files of directories and patterns that are not read.
+
+    Not read are files with other extensions, behind links to directories, and in directories of
+    runs. See `sources` for split_files. Hidden files are left out silently.
+    """
     return [f'{one}: {line}' for one in _as_list(spec) for line in _expand(one, split_files)[1]]
 
 
 def _expand(spec, split_files):
-    """(the sources of one spec; lines on the rest)."""
+    """(the sources of one spec, lines on the files that are left out)."""
     if not is_file(spec):
         return [spec], []
     runs = set()
@@ -136,8 +139,9 @@ def _expand(spec, split_files):
 
 
 def _without_held_out(found, lines, split_files):
-    """(the files that `split_files` leaves of those found, the lines and one more on the rest)."""
-    base = os.path.commonpath(found)  # of a/dev/b.txt only, 'dev' is what the user named
+    """(the found files that `split_files` keeps, the lines with one on the others if there are)."""
+    # Without the common directory: if all files are in a/dev, the user means 'dev'
+    base = os.path.commonpath(found)
     held_out = [name for name in found if files.is_held_out(os.path.relpath(name, base))]
     if split_files or len(held_out) in (0, len(found)):
         return found, lines
@@ -153,18 +157,22 @@ def _without_held_out(found, lines, split_files):
 
 
 def _normal(name):
-    """The shortest name of a file: 'a' for 'b/../a', unless b is a link, whose parent is
-    elsewhere."""
+    """The shortest name of a file: 'a' for 'b/../a'.
+
+    If b is a link, its parent is elsewhere and the name stays.
+    """
     short = os.path.normpath(name)
     return short if os.path.realpath(short) == os.path.realpath(name) else name
 
 
 def _below(directory):
-    """(the files below a directory that are read, by name; lines on those that are not). Hidden
-    ones are left out silently, as is what is in hidden directories (.git), and links to directories
-    are not followed."""
+    """(the files below a directory that are read, by name, and lines on the files that are not).
 
-    # A directory that cannot be listed: pathlib and glob leave its files out silently
+    Hidden files and files in hidden directories (.git) are left out silently. Links to directories
+    are not followed.
+    """
+
+    # pathlib and glob would silently leave out a directory that cannot be listed
     def refuse(error):
         raise error
 
@@ -222,8 +230,10 @@ def _about_runs(runs):
 
 
 def _is_file(path):
-    """Whether a path is a file. UserError for a link to nothing, whose text would be left out
-    silently."""
+    """Whether a path is a file.
+
+    UserError for a link to nothing, because its text would be left out silently.
+    """
     if pathlib.Path(path).is_file():
         return True
     if os.path.islink(path) and not os.path.exists(path):
@@ -232,6 +242,6 @@ def _is_file(path):
 
 
 def _as_list(spec):
-    """A spec or several as a list of strings."""
+    """One spec or several as a list of strings."""
     specs = [spec] if isinstance(spec, (str, os.PathLike)) else spec
     return [os.fspath(one) for one in specs]

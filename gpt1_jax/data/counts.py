@@ -1,11 +1,11 @@
-"""Two counts of the training text that a run is compared with. Not in the paper.
+"""Two counts of the training text with which a run is compared. Not in the paper.
 
-Words are the unit of BabyLM's limits: parts between white space, as `wc -w` counts. A prepared
-directory's manifest has the words of each split, and an update reads as many words as its tokens
-are worth.
+BabyLM limits the number of words, which are the parts between white space, as `wc -w` counts them.
+A prepared directory's manifest has the words of each split. An update reads the words that its
+tokens stand for on average.
 
 The frequencies of the tokens give the loss of a unigram model, which ignores the tokens before. A
-language model that stays at this loss has only learned token frequencies: a post-LayerNorm
+language model that stays at this loss has only learned token frequencies. A post-LayerNorm
 transformer whose learning rate rose too fast can stay there for good.
 """
 
@@ -16,28 +16,28 @@ import numpy as np
 
 from gpt1_jax.data.tokens import TokenStream
 
-SLACK = 0.1  # nats: a loss within this of the unigram model's has not passed it
+SLACK = 0.1  # nats: a loss this close to the unigram model's has not passed it
 SAMPLE = 1 << 22  # tokens, in pieces of so many:
 PIECE = 1 << 12
-LEAST_STEPS = 500  # a short warm-up tells nothing yet about the loss after it
+LEAST_STEPS = 500  # after a shorter warm-up the loss tells nothing yet
 
 
 def words_per_step(manifest: dict, tokens_per_step: int) -> float:
-    """How many words of the training text an update reads, on average.
+    """The number of words of the training text that an update reads, on average.
 
-    manifest: of tokens.read_manifest. tokens_per_step: batch size times n_ctx.
+    manifest: from tokens.read_manifest. tokens_per_step: batch size times n_ctx.
     """
     train = manifest['splits']['train']
     return tokens_per_step * train['words'] / train['tokens']
 
 
 def steps_at(counts: Iterable[int], words_per_step: float, total: int) -> dict[int, int]:
-    """{step: words} of the first step by which so many words have been read; without those after
-    the last step.
+    """{step: words} of the first step by which so many words have been read.
 
-    counts: numbers of words. total: steps of the whole training. The larger of two counts in one
-    step is kept. The last step also has a count that it misses by less than a step: ten epochs of
-    10M words, but for the last partial batch.
+    counts: numbers of words. total: steps of the whole training. If two counts fall into one step,
+    the larger is kept. Counts after the last step are left out. A count that the last step misses
+    by less than a step belongs to the last step: ten epochs of 10M words lack only the last partial
+    batch.
     """
     found = {}
     for words in sorted(counts):
@@ -47,7 +47,7 @@ def steps_at(counts: Iterable[int], words_per_step: float, total: int) -> dict[i
 
 
 def words_line(steps: dict[int, int], words_per_step: float) -> str:
-    """What a run prints of its `steps_at`."""
+    """The line that a run prints about its `steps_at`."""
     kept = ', '.join(f'{label(count)} (update {step:,})' for step, count in steps.items())
     return (
         f'an update reads {words_per_step:,.0f} words on average; '
@@ -56,7 +56,7 @@ def words_line(steps: dict[int, int], words_per_step: float) -> str:
 
 
 def label(words: int) -> str:
-    """1000000 -> '1M', 100000 -> '100K': as BabyLM names its revisions (chck_1M)."""
+    """1000000 -> '1M', 100000 -> '100K', as BabyLM names its revisions (chck_1M)."""
     for size, unit in ((10**6, 'M'), (10**3, 'K')):
         if words % size == 0:
             return f'{words // size}{unit}'
@@ -64,9 +64,11 @@ def label(words: int) -> str:
 
 
 def unigram_loss(stream: TokenStream) -> float:
-    """The entropy of a split's token frequencies, in nats a token: what a unigram model of it
-    scores on itself. Of a split of more than SAMPLE tokens as many are counted, in evenly spaced
-    pieces: within about 0.005 nats."""
+    """The entropy of a split's token frequencies, in nats a token.
+
+    This is the loss of a unigram model on the text that it was learned from. Of a longer split only
+    SAMPLE tokens are counted, in evenly spaced pieces; the result is then within about 0.005 nats.
+    """
     pieces: Iterable[np.ndarray] = stream.shards
     if stream.n_tokens > SAMPLE:
         pieces = (
@@ -80,8 +82,11 @@ def unigram_loss(stream: TokenStream) -> float:
 
 
 def plateau_warning(unigram_loss: float, warmup_steps: int) -> Callable[[int, dict], None]:
-    """A function (step, logged values) that prints a warning, once, if the training loss has not
-    passed the unigram model's well after the warm-up."""
+    """Returns a function (step, logged values) that warns once about a loss on a plateau.
+
+    The function prints the warning if, well after the warm-up, the training loss has not passed the
+    unigram model's.
+    """
     warned = False
 
     def warn(step, values):

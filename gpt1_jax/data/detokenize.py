@@ -1,9 +1,9 @@
-"""Decoded text as people write it: 'he did n't say " well - known . "' -> 'he didn't say
+"""Writes decoded text as people do: 'he did n't say " well - known . "' -> 'he didn't say
 "well-known."'.
 
-Not in the paper. Undoes the spaces of text.standardize and of spaCy where punctuation shows on
-which side they were added. Words stay lower-case. A hyphen and a dash are the same token; between
-words it is read as a hyphen, which is three times as frequent in novels.
+Not in the paper. Removes the spaces that text.standardize and spaCy added, if the punctuation shows
+on which side. Words stay lower-case. A hyphen and a dash are the same token. Between words this
+token becomes a hyphen, which is three times as frequent in novels.
 """
 
 import re
@@ -11,20 +11,22 @@ import re
 LEFT = {*'.,;:!?%)]}', '...', "n't", "'s", "'m", "'d", "'ll", "'re", "'ve"}  # no space before these
 RIGHT = {*'([{$£#'}  # nor after these
 QUOTES = {'"', "'"}
-CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f]')  # bytes that a model hardly trained yet may write
+CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f]')  # a model that is hardly trained may write these
 THOUSANDS = re.compile(r'(?<![\d,])\d{1,3}(,\d{3})*,$')
 
 
 def readable(text: str) -> str:
-    """Text of Tokenizer.decode as people write it. Where `text` is cut after a word, the result is
-    a prefix of that of the whole text, so words can be shown as they are generated. Control
-    characters become U+FFFD."""
+    """Writes text from Tokenizer.decode as people do.
+
+    If `text` is the beginning of a text, cut after a word, the result is the beginning of the whole
+    result. So words can be shown as they are generated. Control characters become U+FFFD.
+    """
     text = CONTROL.sub('\ufffd', text)
     return '\n'.join(_line(line.split(' ')) for line in text.split('\n'))
 
 
 def continued(prompt: str, text: str) -> str:
-    """A prompt and the text generated after it, both of Tokenizer.decode, as people write them."""
+    """Writes a prompt and the text generated after it, both from Tokenizer.decode, as people do."""
     return readable(prompt + ('' if text.startswith('\n') or not text else ' ') + text)
 
 

@@ -1,5 +1,5 @@
-"""Section 4.1: a document, the unit of pretraining text: a book in the paper, a file or some rows
-of one here."""
+"""Section 4.1: the document, the unit of pretraining text. A document is a book in the paper, and a
+file or some rows of a file here."""
 
 import dataclasses
 import hashlib
@@ -15,8 +15,10 @@ LONGEST = 2**27
 
 
 def too_long(where: str) -> UserError:
-    """The error of a document or row of more than LONGEST bytes. where: its file and line or
-    row."""
+    """The error for a document or row of more than LONGEST bytes.
+
+    where: its file and line or row.
+    """
     return UserError(
         f'{where} is longer than {LONGEST >> 20} MiB, too long for one document or row'
     )
@@ -24,8 +26,12 @@ def too_long(where: str) -> UserError:
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """name: a path, path:line or the source's own name, for error messages. text: any text, not yet
-    cleaned. key: of a row, the value of the column that rows are joined by."""
+    """A document, or a row that may become a part of one.
+
+    name: a path, path:line or the source's own name, for error messages.
+    text: any text, not yet cleaned.
+    key:  a row's value in the column by which rows are joined.
+    """
 
     name: str
     text: str
@@ -38,14 +44,14 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Join:
-    """Which rows of a file form a document. By default each row is one.
+    """Which rows of a file form a document. By default each row is a document.
 
-    A newline token follows every document, and whole documents are held out: rows that are
+    A newline token follows every document, and whole documents are held out, so rows that are
     sentences should be joined.
-    key:        the column whose value the rows of a document share; they follow each other in the
-                file.
-    characters: at most so many to a document, unless a single row has more.
-    between:    what is put between two rows.
+    key:        the column whose value the rows of a document share. These rows follow each other in
+                the file.
+    characters: the most characters of a document, unless a single row has more.
+    between:    the text put between two rows.
     """
 
     key: str | None = None
@@ -62,10 +68,9 @@ class Join:
 
 
 def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
-    """The documents that one source's rows form, named for their first rows. Memory holds one
-    document.
+    """Joins the rows of one source to documents, named for their first rows.
 
-    UserError for a document of more than LONGEST characters.
+    Memory holds one document. UserError for a document of more than LONGEST characters.
     """
     if not how:
         yield from rows
@@ -98,16 +103,15 @@ def text_digest(document: Document) -> bytes:
 
 
 def count_words(document: Document) -> int:
-    """How many words a document has, as white space separates them."""
-    # Str.split would hold all words in memory
+    """The number of words of a document, which white space separates."""
+    # str.split would hold all words in memory
     return sum(1 for _ in re.finditer(r'\S+', document.text))
 
 
 def is_validation(document: Document, fraction: float) -> bool:
-    """Whether a document belongs to the validation split, where about `fraction` of all documents
-    are held out.
+    """Whether a document is held out for validation, as about `fraction` of all documents are.
 
-    Decided by the hash of its text alone: the decision is the same on every machine and does not
-    depend on the other documents or their order, and copies of a document land in the same split.
+    Only the hash of its text decides. So the decision is the same on every machine, does not depend
+    on the other documents or their order, and copies of a document land in the same split.
     """
     return int.from_bytes(text_digest(document)[:8], 'big') < fraction * 2**64

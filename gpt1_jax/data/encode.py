@@ -1,10 +1,16 @@
-"""Section 4.1: tokenizes documents with several processes; if it is killed, the next run resumes.
+"""Section 4.1: tokenizes documents with several processes. A run that is killed can be resumed.
 
 A split is one stream of ids in which a line-break token follows each document (the paper does not
-say how books are joined). The stream is cut into uint16 shards, 00000.bin, 00001.bin, ..., each
-with a record of what it was made from (shards.py). A second run keeps the shards whose records
-still match and makes the others, so the result equals that of an uninterrupted run, byte for byte,
-with any number of processes.
+say how books are joined). The stream is cut into uint16 shards, 00000.bin, 00001.bin, ..., and each
+shard has a record of its sources (shards.py). A second run keeps the shards whose records still
+match and makes the others. The result is the same, byte for byte, with any number of interruptions
+and processes.
+
+With the published vocabulary, three documents that are a unit of work each, and shard_tokens=6:
+
+    'Hello, world!'  3570 240 1276 267 40477        5 tokens, 00000.bin goes on
+    'Yes.\\nNo.'      685 239 40477 664 239 40477    now 11 tokens, 00000.bin ends
+    'Bye!'           3877 267 40477                 00001.bin
 """
 
 import collections
@@ -33,15 +39,17 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError
 
-SHARD_TOKENS = 2**23  # 16 MiB; at most this much work is lost in a kill
+SHARD_TOKENS = 2**23  # 16 MiB, the most work that a kill can lose
 UNIT_CHARACTERS = 250_000  # the work that a process gets at a time
-# Characters; for fewer, starting a process (it imports spaCy) costs more than it saves
+# Characters. For fewer, starting a process (which imports spaCy) costs more than it saves
 WORTH_A_PROCESS = 10_000_000
 
 
 class Unit(NamedTuple):
-    """A unit of work: whole short documents, or parts of a long one. documents: how many begin
-    here."""
+    """A unit of work: whole short documents, or parts of a long document.
+
+    documents: the number of documents that begin in this unit.
+    """
 
     texts: tuple[text_lib.Part, ...]
     documents: int
@@ -49,8 +57,10 @@ class Unit(NamedTuple):
 
 
 def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterator[Unit]:
-    """Groups documents into units of about `size` characters. Where a long document is cut does not
-    change its ids."""
+    """Groups documents into units of about `size` characters.
+
+    A cut inside a long document does not change its ids.
+    """
     texts: list[text_lib.Part] = []
     starts = characters = 0
     for document in documents:
@@ -71,8 +81,10 @@ def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterato
 def count_words(
     documents: Iterable[Document], processes: int = 1, characters: int | None = None
 ) -> dict[str, int]:
-    """How often each word occurs in the documents, for `bpe_training.train`. characters: as in
-    `encode`."""
+    """Counts how often each word occurs in the documents, for `bpe_training.train`.
+
+    characters: as in `encode`.
+    """
     counts: collections.Counter[str] = collections.Counter()
     report = reporter('counting words', 'words', characters)
     for unit, unit_counts in ordered_map(_count, units(documents), processes):
@@ -93,7 +105,7 @@ def encode(
 ) -> dict:
     """Writes the documents' shards into `directory` and returns the split's entry in the manifest.
 
-    characters:   of all documents together, if known, to estimate the time left.
+    characters:   the characters of all documents together, if known, to estimate the time left.
     shard_tokens: a shard ends with the unit that brings it to this many tokens.
     expected:     the entry of a finished directory, whose damaged shards are made again. UserError,
                   with nothing written, if the documents would give other tokens.
@@ -123,7 +135,7 @@ def encode(
         made_from.clear()
 
     for unit, ids in ordered_map(work, rest, processes):
-        # Only when there are ids for the next shard, so that none is empty.
+        # A shard is closed when there are ids for the next shard, so that no shard is empty.
         if len(ids) and sum(map(len, arrays)) >= shard_tokens:
             close()
         arrays.append(ids)
@@ -144,8 +156,11 @@ def holds(
     shard_tokens: int,
     entry: dict,
 ) -> bool:
-    """Whether a split's shards match its entry in the manifest, but for other fields of it, and its
-    documents. Hashes both; encodes and writes nothing."""
+    """Whether a split's shards match its documents and its entry in the manifest.
+
+    Further fields of the entry do not matter. Hashes shards and documents, encodes and writes
+    nothing.
+    """
     done, rest = shards.keep(
         directory,
         units(documents),
@@ -177,8 +192,7 @@ def _entry(records):
 
 
 def _check_expected(directory, number, data, expected):
-    """UserError if a shard's data differ from those in a finished directory's manifest entry, if
-    there is one."""
+    """UserError if a shard's hash differs from a finished directory's entry, if there is one."""
     if expected is None:
         return
     wanted = expected['shards'][number]['sha256'] if number < len(expected['shards']) else None
@@ -193,10 +207,9 @@ def _check_expected(directory, number, data, expected):
 
 
 def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tuple]:
-    """(item, work(item)) in order, computed by spawned processes; processes=1 uses this one. Reads
-    few items ahead.
+    """Yields (item, work(item)) in order, computed by spawned processes.
 
-    UserError if a process dies.
+    With processes=1 this process does the work. Reads few items ahead. UserError if a process dies.
     """
     if processes == 1:
         for item in items:
@@ -227,9 +240,11 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
 
 
 def n_processes(wanted: int | None, characters: int) -> int:
-    """How many processes to tokenize so many characters with. wanted: at most, by default one a
-    core."""
-    if wanted is None:  # a core that this process may use; macOS does not say which those are
+    """The number of processes that tokenize so many characters.
+
+    wanted: the most processes, by default one for each core.
+    """
+    if wanted is None:  # the cores that this process may use; macOS only knows the number of cores
         wanted = (
             len(os.sched_getaffinity(0))
             if hasattr(os, 'sched_getaffinity')
@@ -239,8 +254,11 @@ def n_processes(wanted: int | None, characters: int) -> int:
 
 
 def reporter(label: str, noun: str, characters: int | None = None) -> Callable[..., None]:
-    """A function report(documents, tokens, characters) of a further unit that prints progress on
-    stderr. With tokens None the unit was on disk, so it does not count for the rate."""
+    """Returns a function report(documents, tokens, characters) that prints progress on stderr.
+
+    The function is called with the counts of each further unit. tokens=None says that the unit was
+    on disk, so it does not count for the rate.
+    """
     begin = printed = time.monotonic()
     documents = tokens = done = before = 0
     pause = 1 if sys.stderr.isatty() else 10  # seconds
@@ -270,7 +288,7 @@ def reporter(label: str, noun: str, characters: int | None = None) -> Callable[.
 
 
 def _encode(tokenizer, unit):
-    """In a worker: a unit's ids, uint16[n]."""
+    """Returns a unit's ids, uint16[n]. Runs in a worker."""
     ids = []
     for part in unit.texts:
         part_ids = tokenizer.encode(part.text, part.unescape_html)
@@ -281,13 +299,15 @@ def _encode(tokenizer, unit):
 
 
 def _count(unit):
-    """In a worker: how often each word occurs in a unit."""
+    """Counts how often each word occurs in a unit. Runs in a worker."""
     return bpe_training.count_words(unit.texts)
 
 
 def _start_worker(work):
-    """In a new worker: stores the function to run, and makes the worker end with its parent even if
-    that is killed."""
+    """Stores the function to run in a new worker, and makes the worker end with its parent.
+
+    The worker also ends if the parent is killed.
+    """
     global _work
     _work = work
     # Ctrl-C also reaches the parent, which reports it once
@@ -306,10 +326,13 @@ def _work_on(item):
 
 @contextlib.contextmanager
 def _no_main_module():
-    """Hides the running script while a process is spawned, which would import the script again:
-    that would load jax, or rerun a script without `if __name__ == '__main__'`. The workers need
-    only this module. They inherit that SIGINT is blocked, which interrupts this process
-    afterwards."""
+    """Hides the running script while a process is spawned.
+
+    A spawned process imports the running script again, which would load jax, or rerun a script
+    without `if __name__ == '__main__'`. The workers need only this module. SIGINT is blocked
+    meanwhile, and the workers inherit the block. A SIGINT that arrives meanwhile interrupts this
+    process afterwards.
+    """
     main = sys.modules['__main__']
     sys.modules['__main__'] = types.ModuleType('__main__')
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

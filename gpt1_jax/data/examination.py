@@ -1,7 +1,7 @@
-"""Looks at a labelled set as a whole, after its rows are read: what is probably a mistake is a
-warning of one line.
+"""Looks for probable mistakes in a labelled set as a whole, after its rows are read.
 
-Each function takes what is read already, so that no file is read twice, and returns lines.
+Each function takes rows that are read already, so that no file is read twice, and returns warnings
+of one line each.
 """
 
 import unicodedata
@@ -13,7 +13,7 @@ from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import shown
 
 MISSING = frozenset(('nan', 'na', 'n/a', '#n/a', 'none', 'null', 'nil'))
-NAMED = 5  # labels that a line names
+NAMED = 5  # the most labels that a line names
 REMEDY = (
     'list the right ones, --config.custom.labels=A,B --config.data.skip_bad=True, or mend the file'
 )
@@ -22,8 +22,10 @@ REMEDY = (
 def warnings(
     task: Task, train: Sequence[Encoded], dev: Sequence[Encoded], column: str = ''
 ) -> list[str]:
-    """What is probably a mistake in the training and dev rows of a task, a line each. column: of
-    the label."""
+    """Lines on probable mistakes in the training and dev rows of a task.
+
+    column: the name of the label's column.
+    """
     found = copies(train, dev)
     if task.head == 'choice' or task.score:
         return found
@@ -43,7 +45,7 @@ def warnings(
 
 
 def copies(train: Sequence[Encoded], dev: Sequence[Encoded]) -> list[str]:
-    """Dev rows that the model has read in training, in its own tokens."""
+    """A line on dev rows that are also training rows, compared by their tokens."""
 
     def key(row):
         return tuple(map(tuple, row.sequences))
@@ -60,13 +62,13 @@ def copies(train: Sequence[Encoded], dev: Sequence[Encoded]) -> list[str]:
 
 
 def missing(counts: dict[str, int]) -> list[str]:
-    """Labels that are words for a missing value. counts: {label: rows}."""
+    """Lines on labels that are words for a missing value. counts: {label: rows}."""
     names = [name for name in counts if name.strip().lower() in MISSING]
     return [f'label {_rows(name, counts)} looks like a missing value: {REMEDY}' for name in names]
 
 
 def header(counts: dict[str, int], column: str) -> list[str]:
-    """A label that is the name of its column: a header that is repeated between the rows."""
+    """A line if a label is the name of its column, because a header is repeated between rows."""
     if column not in counts:
         return []
     return [
@@ -76,7 +78,7 @@ def header(counts: dict[str, int], column: str) -> list[str]:
 
 
 def alike(counts: dict[str, int]) -> list[str]:
-    """Labels that differ in case, in spaces or in their Unicode form only."""
+    """Lines on labels that differ only in case, in spaces or in their Unicode form."""
     forms: dict[str, Callable[[str], str]] = {
         'Unicode form': lambda name: unicodedata.normalize('NFC', name),
         'case or spaces': lambda name: ' '.join(
@@ -100,7 +102,7 @@ def alike(counts: dict[str, int]) -> list[str]:
 
 
 def one_sided(labels: Sequence[str], counts: dict[str, Counter]) -> list[str]:
-    """Labels that have rows on one side only. counts: {split: {index of a label: rows}}."""
+    """Lines on labels that only one split has. counts: {split: {index of a label: rows}}."""
     lines = []
     for split, other in (('training', 'dev'), ('dev', 'training')):
         names = [

@@ -1,4 +1,5 @@
-"""Section 4.1: the files of a corpus: what their extensions mean, and their contents, decompressed.
+"""Section 4.1: the files of a corpus, the meaning of their extensions, and their decompressed
+contents.
 
 A file is on the local disk or in an object store (storage).
 """
@@ -13,7 +14,7 @@ from typing import Any, BinaryIO
 
 from gpt1_jax import storage
 
-# A document; a record a line; a record a row
+# A document, a record a line, a record a row
 TEXT = 'text'
 JSON_LINES = 'JSON lines'
 PARQUET = 'Parquet'
@@ -21,13 +22,13 @@ KINDS = {
     '.txt': TEXT,
     '.train': TEXT,
     '.dev': TEXT,
-    '.test': TEXT,  # the last three: BabyLM's
+    '.test': TEXT,  # the last three are BabyLM's
     '.jsonl': JSON_LINES,
     '.json': JSON_LINES,
     '.parquet': PARQUET,
 }
 COMPRESSED = {'.gz': 'gzip', '.bz2': 'bz2', '.zst': 'zstd', '.lz4': 'lz4'}
-# Names of validation data; `_HELD_OUT` finds them, and test, in names of files and directories
+# Names of validation data. `_HELD_OUT` finds these, and test, in names of files and directories
 DEV = ('dev', 'val', 'valid', 'validation', 'eval')
 _HELD_OUT = re.compile(rf'(?i)(^|[-_.])({"|".join(DEV)}|test)(?=[-_]?\d|\.|$)')
 # For messages
@@ -35,7 +36,7 @@ READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRE
 
 
 def kind(name: str) -> str | None:
-    """TEXT, JSON_LINES or PARQUET by a file's extensions; None for others."""
+    """TEXT, JSON_LINES or PARQUET by a file's extensions, None for other extensions."""
     *_, inner, last = ('', *os.path.basename(name).split('.'))
     if f'.{last}' not in COMPRESSED:
         return KINDS.get(f'.{last}')
@@ -44,21 +45,27 @@ def kind(name: str) -> str | None:
 
 
 def in_directories(name: str) -> bool:
-    """Whether a file is read where its directory is named. A plain .json is not: beside a corpus it
-    holds metadata."""
+    """Whether a file is read if only its directory is named.
+
+    A plain .json is not read, because beside a corpus it holds metadata.
+    """
     return kind(name) is not None and not name.endswith('.json')
 
 
 def is_held_out(name: str) -> bool:
-    """Whether a file, or a directory in its name, is named as validation or test data are:
-    dev/a.txt, a.test, validation-00000-of-00001.parquet."""
+    """Whether a path has a name of validation or test data, in the file or in a directory.
+
+    Such as dev/a.txt, a.test, validation-00000-of-00001.parquet.
+    """
     return any(map(_HELD_OUT.search, pathlib.PurePath(name).parts))
 
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """The contents of a file as a stream of bytes, decompressed. OSError if it cannot be read, also
-    while it is."""
+    """Opens the decompressed contents of a file as a stream of bytes.
+
+    OSError if the file cannot be opened, or later cannot be read.
+    """
     extension = os.path.splitext(name)[1]
     with storage.opened(name) as raw, contextlib.ExitStack() as stack:
         stream: Any = raw

@@ -25,8 +25,10 @@ def is_name(path: Any) -> bool:
 
 
 def split(name: str) -> tuple[str, str | None]:
-    """(USER/NAME, revision or None) of 'hf:USER/NAME@REVISION', with or without 'hf:'. UserError if
-    it is no name."""
+    """Splits 'hf:USER/NAME@REVISION' into (USER/NAME, revision or None).
+
+    'hf:' may be missing. UserError if `name` has another form.
+    """
     repository, at, revision = name.removeprefix(PREFIX).partition('@')
     if not re.fullmatch(NAME, repository) or (at and not revision):
         raise UserError(f'{name}: must be {PREFIX}USER/NAME or {PREFIX}USER/NAME@REVISION')
@@ -35,12 +37,12 @@ def split(name: str) -> tuple[str, str | None]:
 
 @functools.cache  # one question to the Hub for the files and the rows of a split
 def download(name: str, kind: str, patterns: tuple[str, ...]) -> pathlib.Path:
-    """The local directory of a repository's files that match a pattern, absent if none does; its
-    name is the commit.
+    """Downloads a repository's files that match a pattern, and returns their local directory.
 
-    kind: 'model' or 'dataset'. Without a network, files that were downloaded before are used.
-    UserError, in the words of huggingface_hub, for a name that is wrong, private or gated, and for
-    a network or a cache that fails.
+    The directory is named for the commit, and does not exist if no file matches. kind: 'model' or
+    'dataset'. Without a network, files that were downloaded before are used. UserError, in the
+    words of huggingface_hub, if the name is wrong, private or gated, or if the network or the cache
+    fails.
     """
     if importlib.util.find_spec('huggingface_hub') is None:
         raise UserError(f'{name}: {EXTRA}')
@@ -48,7 +50,7 @@ def download(name: str, kind: str, patterns: tuple[str, ...]) -> pathlib.Path:
     import huggingface_hub.utils
 
     repository, revision = split(name)
-    huggingface_hub.utils.logging.set_verbosity_error()  # errors are reported in a line of ours
+    huggingface_hub.utils.logging.set_verbosity_error()  # errors are reported below, in one line
     if not sys.stderr.isatty():
         huggingface_hub.utils.disable_progress_bars()
     try:
@@ -57,6 +59,6 @@ def download(name: str, kind: str, patterns: tuple[str, ...]) -> pathlib.Path:
                 repository, repo_type=kind, revision=revision, allow_patterns=list(patterns)
             )
         )
-    except Exception as error:  # of the library, its connection or its cache
+    except Exception as error:  # from the library, its connection or its cache
         said = ' '.join(str(error).split())
         raise UserError(f'{name}: {type(error).__name__}: {one_line(said, 500)}') from None

@@ -15,19 +15,20 @@ from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError, fail, one_line
 
 Row = TypeVar('Row')
-CACHED_TEXTS = 256  # rows about one passage or premise are near each other, so its ids are reused
-UNIT_TEXTS = 1000  # that a process tokenizes at a time
+# Rows about the same passage or premise are near each other, so the ids of a text are reused
+CACHED_TEXTS = 256
+UNIT_TEXTS = 1000  # a process tokenizes so many texts at a time
 
 
 class Encoded(NamedTuple):
     """An example as ids.
 
-    sequences: K lists of ids, each ending with the extract token: one, or one for each order
-    (similarity) or choice.
+    sequences: K lists of ids, each ending with the extract token: a single list, or a list for each
+               order (similarity) or choice.
     label:     as in Example.
-    target:    the training target: one number for each label or choice, or the value for a squared
-               loss; None if unlabelled.
-    truncated: whether a text was.
+    target:    the training target: a number for each label or choice, or the value for a squared
+               loss. None if unlabelled.
+    truncated: whether a text was truncated.
     """
 
     id: str
@@ -44,18 +45,16 @@ def encode(
     n_ctx: int,
     ids_of: Callable[[str], list[int]] | None = None,
 ) -> Encoded:
-    """The sequences of an example, laid out as in the released code (train.py 229-245, 377-378).
+    """Lays out an example's sequences as the released code does (train.py 229-245, 377-378).
 
-    classify, one text:  [start] a [extract]                  a truncated to its first n_ctx - 2
-    tokens
-    classify, two texts: [start] a [delimiter] b [extract]    each truncated to its first n_ctx //
-    2 - 2 tokens
-    similarity:          both orders of the two texts
-    choice:              [start] context [delimiter] choice [extract], one for each choice
-    Each of n segments keeps n_ctx // n - 2 tokens. With task.cut only that text is truncated,
+    classify, one text   [start] a [extract]                  a keeps its first n_ctx - 2 tokens
+    classify, two texts  [start] a [delimiter] b [extract]    each keeps its first n_ctx // 2 - 2
+    similarity           both orders of the two texts
+    choice               [start] context [delimiter] choice [extract] for each choice
+    Each of n segments keeps n_ctx // n - 2 tokens. If task.cut is set, only that text is truncated,
     equally for all choices: in RACE the document keeps its first n_ctx - 3 - |question| - max
-    |answer| tokens. UserError if the other texts alone are too long.
-    ids_of: used instead of tokenizer.encode; the lists it returns are not changed.
+    |answer| tokens. UserError if the other texts leave no room for it.
+    ids_of: used instead of tokenizer.encode. The lists that it returns are not changed.
     """
     ids_of = ids_of or tokenizer.encode
     texts = [ids_of(text) for text in example.texts]
@@ -94,11 +93,11 @@ def encode(
 
 
 def target(example: Example, task: Task) -> list[float] | None:
-    """The training target of an example: one-hot over labels or choices; for a score, soft bins or
-    one number.
+    """The training target of an example: one-hot over labels or choices, or for a score.
 
-    Released code (utils.py 25-36): a score divides its mass between the two integers around it.
-    With bins 0 to 5, 3.8 becomes 0 0 0 0.2 0.8 0. With the squared loss, low is 0 and high is 1.
+    As in the released code (utils.py 25-36), a score divides its mass between the two integers
+    around it: with bins 0 to 5, 3.8 becomes 0 0 0 0.2 0.8 0. With the squared loss a score becomes
+    one number, 0 for low and 1 for high.
     """
     if example.label is None:
         return None
@@ -125,8 +124,9 @@ def encode_all(
     n_ctx: int,
     on_bad: Callable[[str], None] = fail,
 ) -> list[Encoded]:
-    """Encodes every example, in order; many texts are tokenized by several processes. Sequences are
-    arrays of 4 bytes an id, a ninth of a list's. on_bad, UserError: as in `each`.
+    """Encodes every example, in order. Several processes tokenize many texts.
+
+    Sequences are arrays of 4 bytes an id, a ninth of a list's. on_bad, UserError: as in `each`.
     """
     ids_of = _tokenized(examples, tokenizer, task.name)
 
@@ -138,14 +138,14 @@ def encode_all(
 
 
 def _tokenized(examples, tokenizer, label):
-    """A function that gives the ids of the examples' texts."""
+    """Returns a function that gives the ids of the examples' texts."""
     texts = list(
         dict.fromkeys(text for example in examples for text in (*example.texts, *example.choices))
     )
     characters = sum(map(len, texts))
     processes = n_processes(None, characters)
     if processes == 1:
-        # A passage once, not once for each question
+        # So a passage is tokenized once, not once for each question
         return functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)
     units = (texts[start : start + UNIT_TEXTS] for start in range(0, len(texts), UNIT_TEXTS))
     report = reporter(f'{label}: tokenizing', 'tokens', characters)
@@ -157,7 +157,7 @@ def _tokenized(examples, tokenizer, label):
 
 
 def _ids(tokenizer, texts):
-    """In a worker: the ids of each text, uint16[n]."""
+    """Returns the ids of each text, uint16[n]. Runs in a worker."""
     return [np.array(tokenizer.encode(text), DTYPE) for text in texts]
 
 
@@ -169,9 +169,10 @@ def each(
 ) -> list[Row]:
     """[encode_one(example)] of all examples.
 
-    what: task and split, for messages. on_bad: called with a message naming a row that encode_one
-    refuses by a UserError; the row is skipped if this returns (see Task.read). UserError if no row
-    is left.
+    what:   task and split, for messages.
+    on_bad: called with a message naming the row if encode_one raises a UserError. If on_bad
+            returns, the row is skipped (see Task.read).
+    UserError if no row is left.
     """
     if not examples:
         raise UserError(f'{what}: no examples')

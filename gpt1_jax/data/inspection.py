@@ -13,14 +13,14 @@ from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import SPECIALS
 from gpt1_jax.errors import one_line
 
-# Rows: the first one, and others drawn with this seed
+# Rows: the first, and others drawn with this seed
 SHOWN = 3
 SEED = 0
 WIDTH = 110  # characters of a line
-# Of a sequence longer than WHOLE, only AROUND tokens beside each special one are shown
+# A sequence longer than WHOLE shows only AROUND tokens on both sides of each special token
 WHOLE = 64
 AROUND = 8
-MOST_BINS = 21  # integers of a score that are counted one by one
+MOST_BINS = 21  # a score of at most so many integers is counted by integer
 
 
 def lines(
@@ -79,7 +79,7 @@ def _row(task, example, row, tokenizer):
 
 
 def _tokens(sequence, tokenizer):
-    """TEXT:ID of each token; a long stretch without special tokens is left out."""
+    """TEXT:ID of each token. A long stretch without special tokens is left out."""
     specials = dict(
         zip((tokenizer.start_id, tokenizer.delimiter_id, tokenizer.extract_id), SPECIALS)
     )
@@ -96,8 +96,10 @@ def _tokens(sequence, tokenizer):
 
 
 def piece(token: int, tokenizer: Any) -> str:
-    """A token's text: 'cat', 'ca@@' if the word continues, '</w>' for the end of a word, '\\n' for
-    a line break."""
+    """A token's text: 'cat', or 'ca@@' if the word continues.
+
+    The end of a word by itself is '</w>', a line break is '\\n'.
+    """
     text = tokenizer.piece(token)
     if text.endswith('\n'):
         return '\\n'
@@ -164,8 +166,10 @@ def _counted(counts):
 
 
 def _bins(score, values):
-    """(bin, count) of scores by the nearest integer, or in ten equal bins if there would be too
-    many integers."""
+    """(bin, count) of scores, by the nearest integer.
+
+    Scores with too many integers, or limits that are no integers, are counted in ten equal bins.
+    """
     low, high = score
     if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
         counts, _ = np.histogram(values, np.arange(low, high + 2) - 0.5)

@@ -1,29 +1,30 @@
-"""The tokens of a long word, as spaCy's tokenizer makes them, in time proportional to its length.
+"""Splits a long word as spaCy's tokenizer does, in time proportional to its length.
 
 spaCy takes one prefix and one suffix at a time from a word, and each time searches all of the rest:
-20,000 quotation marks take it half a minute. Every prefix and every suffix is short, but for a run
-of full stops, so a few characters at each end are enough to find it:
+20,000 quotation marks take half a minute. Apart from runs of full stops, every prefix and every
+suffix is short, so a few characters at each end are enough to find it:
 
     ''word''_  ->  '  'word''  _  ->  '  '  word'  '  _  ->  '  '  word  '  '  _
 """
 
 import re
 
-LONG = 64  # characters of a long word; no rule of spaCy's is as long
+LONG = 64  # characters from which a word is long. No rule of spaCy is as long
 _WINDOW = 16
 _EMPTY = re.compile('')
 
 
 def linear(tokenizer):
-    """A tokenizer with the words of spaCy's `tokenizer`, which must have neither been changed nor
-    have a token_match.
+    """Returns a tokenizer that splits text as spaCy's `tokenizer` does.
 
-    In a long word its functions find no prefix, no suffix and no URL, and an empty infix at each
-    place where a token begins; so spaCy still looks for its rules among the tokens of a whole line.
+    `tokenizer` must be unchanged and have no token_match. In a long word the new tokenizer's
+    functions find no prefix, no suffix and no URL, and an empty infix at each place at which a
+    token begins. So spaCy still looks for its rules among the tokens of a whole line.
     """
     from spacy.tokenizer import Tokenizer
 
-    # "Any characters, perhaps : and any characters, @" is "any characters, @", found sooner.
+    # "Any characters, perhaps : and any characters, @" matches the same as "any characters, @",
+    # which is found sooner.
     url = tokenizer.url_match.__self__.pattern.replace(r'(?::\S*)?@', '@')
     url_match = re.compile(url).match
 
@@ -46,7 +47,7 @@ def linear(tokenizer):
 
 
 def places(tokenizer, url_match, word: str) -> list[int]:
-    """The places inside `word`, without white space, at which a token of spaCy's begins."""
+    """The places inside `word`, which has no white space, at which spaCy begins a token."""
     from spacy.attrs import ORTH
 
     found = {0}
@@ -56,7 +57,7 @@ def places(tokenizer, url_match, word: str) -> list[int]:
     def rule(start, end):
         return end - start <= LONG and tokenizer.rules.get(word[start:end])
 
-    # As in spaCy, a rest that has a rule ends the search, also after only a prefix or a suffix.
+    # As in spaCy, the search ends if the rest has a rule, also after only a prefix or a suffix.
     while not rule(start, end):
         prefix = _affix(tokenizer.prefix_search, word, start, end, at_end=False)
         suffix = _affix(tokenizer.suffix_search, word, start + prefix, end, at_end=True)

@@ -1,9 +1,9 @@
-"""Section 4.1: the parts of a corpus that machines prepared side by side, merged to one prepared
-directory.
+"""Section 4.1: merges the parts of a corpus that machines prepared side by side.
 
-DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py). Their shards follow
-each other: the token stream is that of the whole corpus, cut into other shards. Shards are hard
-links where the file system has them, so the parts may be deleted afterwards.
+DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py), and DIR becomes one.
+The shards of the parts follow each other, so the token stream equals the whole corpus' stream, cut
+into other shards. Shards are hard links if the file system has them. The parts may be deleted
+afterwards.
 """
 
 import hashlib
@@ -20,12 +20,11 @@ PART = re.compile(r'part-\d{5,9}-of-(\d{5,9})')  # Part.name
 
 
 def merge(out: storage.Path) -> dict:
-    """Merge the parts in a directory, and return the manifest. Merging again repairs damaged
-    shards.
+    """Merge the parts in a directory, and return the manifest.
 
-    UserError if a part is missing, unfinished or damaged, if parts of different divisions are
-    there, if parts were made from other inputs or with another tokenizer, and if a split would be
-    empty.
+    Merging again repairs damaged shards. UserError if a part is missing, unfinished or damaged, if
+    there are parts of different divisions, if the parts were made from different inputs or with
+    different tokenizers, or if a split would be empty.
     """
     parts = _parts(out)
     inputs = _common_inputs(parts)
@@ -46,7 +45,7 @@ def merge(out: storage.Path) -> dict:
 
 
 def _parts(out):
-    """{directory: manifest} of all parts of the one division that a directory holds."""
+    """{directory: manifest} of all parts in a directory, which must be of one division."""
     counts = sorted(
         {
             int(match[1])
@@ -74,7 +73,7 @@ def _parts(out):
 
 
 def _common_inputs(parts):
-    """What all parts were made from. UserError naming the first that differs."""
+    """The inputs of all parts. UserError naming the first part whose inputs differ."""
     first = next(iter(parts.values()))['inputs']
     for part, manifest in parts.items():
         differing = prepare.differences(first, manifest['inputs'], without='part')
@@ -87,7 +86,10 @@ def _common_inputs(parts):
 
 
 def _merge_split(out, parts):
-    """The merged entry of a split of (directory, entry)s, once its shards are there."""
+    """Puts the shards of a split in place, and returns its merged entry.
+
+    parts: (directory, entry) of each part.
+    """
     storage.mkdir(out)
     merged = []
     for directory, entry in parts:
@@ -104,8 +106,10 @@ def _merge_split(out, parts):
 
 
 def _place(source, target, expected):
-    """A shard under another name, as a hard link or a copy. UserError if it differs from its part's
-    manifest."""
+    """Links or copies a shard to another name.
+
+    UserError if the shard differs from its part's manifest.
+    """
     data = storage.read(source)
     if hashlib.sha256(data).hexdigest() != expected:
         raise UserError(

@@ -1,9 +1,9 @@
-"""The pages of a Parquet file, whose headers tell their sizes before anything is decompressed.
+"""Reads the headers of a Parquet file's pages, which tell their sizes before anything is
+decompressed.
 
-pyarrow decompresses a page as a whole and shows no page's header. What it shows of a column's chunk
-ends the process where the statistics are damaged (pyarrow 26). So the footer and the headers are
-read here: they are structs in Thrift's compact protocol, whose fields have the numbers of
-parquet.thrift.
+pyarrow decompresses a page as a whole and does not show its header. Asked about a column's chunk,
+pyarrow 26 ends the process if the chunk's statistics are damaged. So the footer and the headers are
+read here. They are structs in Thrift's compact protocol, with the field numbers of parquet.thrift.
 """
 
 import io
@@ -14,17 +14,20 @@ from gpt1_jax import storage
 from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.errors import UserError
 
-# As much as its compressed size: text is about five times, one letter without end thousands of
-# times
+# How many times its compressed size a page may have. Text has about five times, one repeated letter
+# thousands of times
 MOST_TIMES = 100
-_HEADER = 2**16  # bytes; a page's header takes less
+_HEADER = 2**16  # bytes. A page's header takes less
 
 
 class Page(NamedTuple):
-    """group, rows, column: the number of its row group, the numbers of the rows there, and the name
-    of its column.
-    values: how many it has, rows or, in a column of lists, items. size, compressed: bytes of what
-    follows its header.
+    """A page.
+
+    group:            the number of its row group.
+    rows:             the numbers of the rows in that group.
+    column:           the name of its column.
+    values:           the number of its rows, or of items in a column of lists.
+    size, compressed: the bytes after its header.
     """
 
     group: int
@@ -38,7 +41,7 @@ class Page(NamedTuple):
 def pages(path: str, columns: Sequence[str], groups: Container[int]) -> list[Page]:
     """The pages of some columns in some row groups of a Parquet file that pyarrow can open.
 
-    UserError naming the file where it is damaged, and as `check`.
+    UserError naming the file if it is damaged, and as in `_check`.
     """
     found: list[Page] = []
     first = 0
@@ -68,9 +71,12 @@ def pages(path: str, columns: Sequence[str], groups: Container[int]) -> list[Pag
 
 
 def _check(path, found):
-    """UserError for a page that must hold a row of more than LONGEST bytes, and for a page above
-    LONGEST that is more than MOST_TIMES its compressed size, as no text is: to read it takes memory
-    out of proportion to the file."""
+    """UserError for a page that is too large to read.
+
+    A page is too large if one of its rows must have more than LONGEST bytes. It is also too large
+    if it is above LONGEST and more than MOST_TIMES its compressed size, which no text reaches:
+    reading it would take memory out of proportion to the file.
+    """
     for page in found:
         first = page.rows.start
         last = page.rows.stop - 1
@@ -100,7 +106,7 @@ def _footer(stream):
 
 def _headers(stream, meta):
     """(values, size, compressed size) of each page of a chunk. meta: its struct ColumnMetaData."""
-    place = min(meta[9], meta.get(11) or meta[9])  # the first data page, the dictionary's page
+    place = min(meta[9], meta.get(11) or meta[9])  # of the first data page and the dictionary page
     end = place + meta[7]
     while place < end:
         stream.seek(place)
@@ -121,7 +127,7 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 
 
 def _value(stream: io.BytesIO, kind: int) -> Any:
-    """The value of a type that begins here: a struct is {number of a field: its value}."""
+    """Reads a value of a type. A struct is {number of a field: its value}."""
     if kind in (_TRUE, _FALSE):
         return kind == _TRUE
     if kind == _BYTE:
@@ -148,8 +154,10 @@ def _value(stream: io.BytesIO, kind: int) -> Any:
 
 
 def _unsigned(stream):
-    """An integer of seven bits a byte, the lowest ones first, in which the highest bit says that
-    another follows."""
+    """Reads an integer of seven bits a byte, the lowest bits first.
+
+    The highest bit of a byte says that another byte follows.
+    """
     result = 0
     for shift in range(0, 64, 7):
         byte = stream.read(1)[0]
@@ -160,6 +168,6 @@ def _unsigned(stream):
 
 
 def _signed(stream):
-    """An integer that is written as 2n, or as -2n - 1 where it is negative."""
+    """Reads an integer n, which is written as 2n, or as -2n - 1 if it is negative."""
     written = _unsigned(stream)
     return written >> 1 ^ -(written & 1)

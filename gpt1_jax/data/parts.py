@@ -1,9 +1,9 @@
-"""Section 4.1: a corpus divided among machines: part I of N is a contiguous slice of its files, by
+"""Section 4.1: divides a corpus among machines. Part I of N is a contiguous slice of its files, by
 size.
 
-Parquet files are divided by row group, so documents never cross parts, and the token streams of all
-parts, one after the other, are that of the whole. The division depends on the files' names, order
-and sizes alone.
+Parquet files are divided by row group. Documents never cross parts, so the token streams of all
+parts, one after the other, are the stream of the whole corpus. The division depends only on the
+names, order and sizes of the files.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from gpt1_jax import storage
 from gpt1_jax.data import files, records
 from gpt1_jax.errors import UserError
 
-# The number of a process in an indexed Job of Kubernetes and in a SLURM array.
+# The number of a process in an indexed Job of Kubernetes and in a SLURM array
 KUBERNETES = 'JOB_COMPLETION_INDEX'
 SLURM = 'SLURM_ARRAY_TASK_ID'
 
@@ -33,14 +33,14 @@ class Part:
 
     @property
     def name(self) -> str:
-        """The part's directory inside the one that is prepared."""
+        """The part's directory inside the prepared directory."""
         return f'part-{self.index:05d}-of-{self.count:05d}'
 
 
 def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part | None:
     """'I/N' -> Part(I, N), None -> None. '/N' takes I from KUBERNETES or SLURM.
 
-    UserError for anything else, where I is not below N, and where KUBERNETES is set without a part:
+    UserError for any other text, if I is not below N, and if KUBERNETES is set without a part:
     each pod of an indexed Job would prepare the whole corpus.
     """
     if text is None:
@@ -69,12 +69,13 @@ def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part
 def slices(
     sources: Sequence[str], part: Part | None, whole_files: bool = False
 ) -> Iterator[tuple[str, tuple[int, ...] | None]]:
-    """The part's (source, numbers of its row groups or None for all of it), in order; all sources
-    if part is None.
+    """Yields the part's (source, numbers of its row groups, or None for all of it), in order.
 
-    sources: files, in order. whole_files: do not divide Parquet files, because documents span their
-    row groups. A file, or a row group, belongs to the part in which its middle byte lies; UserError
-    if a file cannot be read.
+    A file, or a row group, belongs to the part in which its middle byte lies.
+    sources:     files, in order.
+    part:        None gives all sources.
+    whole_files: do not divide Parquet files, because documents span their row groups.
+    UserError if a file cannot be read.
     """
     if part is None:
         yield from ((source, None) for source in sources)
@@ -82,7 +83,8 @@ def slices(
     sizes = [storage.size(source) for source in sources]
     total = max(1, sum(sizes))
 
-    # The part in which a byte of the corpus lies, given two times its position: a middle is whole
+    # The part in which a byte of the corpus lies. The argument is two times its position, because
+    # the middle of a file may be half a byte
     def part_of(twice):
         return min(part.count - 1, twice * part.count // (2 * total))
 

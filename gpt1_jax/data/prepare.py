@@ -1,8 +1,8 @@
 """Section 4.1: prepares text for pretraining: learns or loads a vocabulary, writes token shards and
 a manifest.
 
-A prepared directory has tokenizer/, train/, valid/, inputs.json (what it is made from) and
-manifest.json (what it holds), which is written last.
+A prepared directory has tokenizer/, train/, valid/, inputs.json (its sources and settings) and
+manifest.json (its contents), which is written last.
 """
 
 import dataclasses
@@ -24,27 +24,28 @@ PARTS = 'parts'  # in inputs.json: how many parts it was merged from
 
 @dataclasses.dataclass(frozen=True)
 class PrepareConfig:
-    """What text is prepared, and how. UserError for values that exclude each other.
+    """The text to prepare, and the settings. UserError for values that exclude each other.
 
-    corpus:     training text: specs (data/corpus.py), or Documents.
-    valid:      validation text in the same form, or a fraction of the corpus' documents to hold out
-                (`is_validation`).
-    tokenizer:  'train' (on the training documents alone), 'published' (with `encoder` and `bpe`,
-                the released files), the directory of a run or a saved tokenizer, or a Tokenizer.
-    merges, vocab_size: for 'train', see `bpe_training.train`. characters: for 'train', learn from
-                documents chosen by hash that have at most so many characters together, so that
-                counting words takes bounded memory.
-    processes:  at most this many (default: one a core); a small corpus takes fewer. The result does
-                not depend on it.
-    verify:     whether to compare the hashes of a finished directory's text and shards, and not
-                only their sizes (shards in an object store are always verified). Damaged shards are
-                repaired.
-    join:       which rows of Parquet, JSON lines and TFDS data form a document (data/document.py).
-    part:       prepare this part of the corpus alone, in out/part-I-of-N, for `merging.merge`;
-                needs a tokenizer.
-    split_files: whether files in the corpus' directories that are named as validation or test data
-                are read; None: with a notice.
-    skip_bad:   whether rows without a text are left out, and counted; else the first is an error.
+    corpus:      training text: specs (data/corpus.py), or Documents.
+    valid:       validation text in the same form, or a fraction of the corpus' documents to hold
+                 out (`is_validation`).
+    tokenizer:   'train' (on the training documents only), 'published' (with `encoder` and `bpe`,
+                 the released files), the directory of a run or a saved tokenizer, or a Tokenizer.
+    merges, vocab_size: for 'train', see `bpe_training.train`.
+    characters:  for 'train': learn from documents chosen by hash that have at most so many
+                 characters together, so that counting words takes bounded memory.
+    processes:   the most processes (default: one for each core). A small corpus takes fewer. The
+                 result does not depend on their number.
+    verify:      whether to compare the hashes of a finished directory's text and shards, and not
+                 only their sizes (shards in an object store are always verified). Damaged shards
+                 are repaired.
+    join:        which rows of Parquet, JSON lines and TFDS data form a document (data/document.py).
+    part:        prepare only this part of the corpus, in out/part-I-of-N, for `merging.merge`.
+                 Needs a tokenizer.
+    split_files: whether to read files in the corpus' directories whose names say validation or test
+                 data. None reads them and prints a notice.
+    skip_bad:    whether to leave out and count rows without a text. By default the first such row
+                 is an error.
     """
 
     corpus: sources.Source
@@ -116,10 +117,12 @@ def prepare(
 ) -> dict[str, Any]:
     """Writes a prepared directory, or finishes or repairs the one there, and returns its manifest.
 
-    lock: runs.lock.hold, which a module of data cannot import. replace: a directory prepared from
-    other inputs is made again, by default it is an error. A directory in an object store is written
-    to the local disk (storage.cache), then uploaded. UserError if `out` was begun with other
-    inputs, if its text was edited since, and if another process prepares it.
+    lock:    runs.lock.hold, which a module of data cannot import.
+    replace: make a directory that was prepared from other inputs again. By default such a directory
+             is an error.
+    A directory in an object store is written to the local disk (storage.cache), then uploaded.
+    UserError if `out` was begun with other inputs, if its text was edited since, or if another
+    process prepares it.
     """
     target = out if config.part is None else out / config.part.name
     splits, inputs, named, given = resolve(config)
@@ -168,7 +171,7 @@ def prepare(
                 config.shard_tokens,
                 expected,
             )
-            # Its words were markup, such as '&nbsp;'
+            # There were words, but all were markup, such as '&nbsp;'
             if not entry['tokens'] and config.part is None:
                 raise UserError(f'{split}: {survey.documents} documents without a token')
             entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
@@ -181,8 +184,10 @@ def prepare(
 def resolve(
     config: PrepareConfig,
 ) -> tuple[sources.Splits, dict[str, Any], sources.Stream | None, Tokenizer | None]:
-    """(the splits' documents, what inputs.json holds, named validation text, the tokenizer unless
-    it is trained)."""
+    """(the splits' documents, the content of inputs.json, named validation text, the tokenizer).
+
+    The tokenizer is None if it is to be trained.
+    """
     splits, inputs, named = sources.splits(
         config.corpus,
         config.valid,
@@ -212,7 +217,7 @@ def _remove_other(directory, inputs, lock):
 
 
 def _tokenizer(config) -> tuple[Tokenizer | None, str]:
-    """(the tokenizer, or None if it is to be trained; its description in inputs.json)."""
+    """(the tokenizer, or None if it is to be trained, and its description in inputs.json)."""
     if config.tokenizer == 'train':
         sample = '' if config.characters is None else f' from {config.characters} characters'
         if config.vocab_size is not None:
@@ -249,8 +254,10 @@ def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
 
 
 def _way_out(directory):
-    """What to do with a directory that was prepared from other text. A run needs the text that it
-    began with."""
+    """Advice for a directory that was prepared from other text.
+
+    A run needs the text that it began with.
+    """
     run = directory.parent
     if (run / 'config.json').exists() and any((run / 'checkpoints').glob('*')):
         return (
@@ -261,8 +268,7 @@ def _way_out(directory):
 
 
 def _other_inputs(directory, inputs):
-    """The differences between the inputs that a directory was begun with, if there are any, and
-    `inputs`."""
+    """The differences between `inputs` and the inputs in a directory, [] if it has none."""
     if not (directory / INPUTS).exists():
         return []
     before = storage.read_json(directory / INPUTS)
@@ -270,7 +276,7 @@ def _other_inputs(directory, inputs):
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], without: str = PARTS) -> list[str]:
-    """'NAME was X, now Y' of each input that differs; `without` names one that may."""
+    """'NAME was X, now Y' for each input that differs. `without` names an input that may differ."""
     return [
         f'{name} was {before.get(name)}, now {now.get(name)}'
         for name in now | before
@@ -284,13 +290,13 @@ def saved_tokenizer(
     make: Callable[[], Tokenizer],
     expected: str | None = None,
 ) -> Tokenizer:
-    """The tokenizer in a directory; made and saved, with the inputs, if there is none, or a damaged
-    one.
+    """Returns the tokenizer in a directory.
 
-    expected: the fingerprint in a finished directory's manifest. UserError if the tokenizer that is
-    made has another.
+    If the tokenizer is missing or damaged, it is made and saved, with the inputs. expected: the
+    fingerprint in a finished directory's manifest. UserError if the tokenizer that is made has
+    another fingerprint.
     """
-    try:  # of an interrupted run with the same inputs
+    try:  # perhaps an interrupted run with the same inputs saved it
         tokenizer = Tokenizer.load(out / 'tokenizer')
         if tokenizer.fingerprint == (expected or tokenizer.fingerprint):
             return tokenizer
@@ -312,8 +318,10 @@ def saved_tokenizer(
 def write_manifest(
     out: storage.Path, inputs: dict[str, Any], tokenizer: Tokenizer, entries: dict[str, dict]
 ) -> dict[str, Any]:
-    """Write manifest.json, and return it. entries: {split: what encode.encode returned, 'bytes' and
-    'words' of its text}."""
+    """Write manifest.json, and return it.
+
+    entries: {split: the result of encode.encode, with 'bytes' and 'words' of the text}.
+    """
     fingerprint = hashlib.sha256(tokenizer.fingerprint.encode())  # the same for the same tokens
     for split, entry in entries.items():
         for shard in entry['shards']:
@@ -333,8 +341,11 @@ def write_manifest(
 
 
 def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
-    """The manifest of a finished directory; None if there is none, or a damaged one, which is
-    written again then."""
+    """The manifest of a finished directory.
+
+    None if the manifest is missing or damaged. A damaged manifest is then written again; in an
+    object store it is a UserError.
+    """
     if not (directory / tokens.MANIFEST).exists():
         return None
     try:
@@ -349,9 +360,11 @@ def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
 def is_sound(
     directory: storage.Path, manifest: dict, splits: sources.Splits, shard_tokens: int, verify: bool
 ) -> bool:
-    """Whether a finished directory matches its manifest: the sizes of its shards; with `verify`,
-    the hashes of shards, text and tokenizer. UserError if it does not and is in an object store or
-    merged."""
+    """Whether a finished directory matches its manifest.
+
+    Compares the sizes of the shards, and with `verify` the hashes of shards, text and tokenizer.
+    UserError if a directory that was merged or is in an object store does not match.
+    """
     merged = PARTS in manifest['inputs']
     try:
         for split in manifest['splits']:

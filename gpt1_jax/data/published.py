@@ -1,5 +1,5 @@
-"""Section 4.1's vocabulary as the authors released it, as a SentencePiece model that gives the same
-ids."""
+"""Section 4.1: turns the authors' released vocabulary into a SentencePiece model that gives the
+same ids."""
 
 import os
 
@@ -12,11 +12,10 @@ from gpt1_jax.errors import UserError, shown
 
 
 def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLike) -> Tokenizer:
-    """The released vocabulary (encoder_bpe_40000.json, vocab_40000.bpe) as a `Tokenizer` with the
-    released ids.
+    """Reads the released vocabulary (encoder_bpe_40000.json, vocab_40000.bpe) as a `Tokenizer`.
 
     Any text gets the ids of the released code (given the same spaCy and ftfy). UserError if a file
-    is missing or the two do not have the released layout.
+    is missing or the files do not have the released layout.
     """
     encoder_file = storage.path(encoder_json)
     merges_file = storage.path(merges_bpe)
@@ -31,15 +30,17 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
 
 
 def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
-    """The same vocabulary from a tokenizer.json, as Hugging Face's libraries save it. UserError as
-    above."""
+    """Reads the same vocabulary from a tokenizer.json, as Hugging Face's libraries save it.
+
+    UserError as in `from_published`.
+    """
     file = storage.path(file)
     content = storage.read_json(file)
     try:
         model = content['model']
         encoder = model['vocab']
         suffix = model['end_of_word_suffix']
-        # Older files write a merge as 'a b', newer ones as ['a', 'b'].
+        # Older files write a merge as 'a b', newer files as ['a', 'b']
         merges = {
             f'merge {number}': merge.split(' ')
             if isinstance(merge, str)
@@ -60,7 +61,7 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
 
 
 def _tokenizer(encoder, merges, encoder_file, merges_file):
-    """The Tokenizer of {token: id} and {place in its file: merged pair}."""
+    """Makes the Tokenizer from {token: id} and {place in its file: merged pair}."""
     pieces, characters = _checked(encoder, merges, encoder_file, merges_file)
     model = proto.ModelProto(
         trainer_spec=dict(
@@ -90,8 +91,8 @@ def _tokenizer(encoder, merges, encoder_file, merges_file):
             model.pieces.add(piece=LINE_BREAK, score=0, type=kind.CONTROL)
         else:
             model.pieces.add(piece=piece, score=_score(row, characters), type=kind.NORMAL)
-    # SentencePiece appends the end of a word as a character, which needs a row, though every word
-    # merges it away.
+    # SentencePiece appends the end of a word as a character. This character needs a row, though
+    # every word merges it away.
     model.pieces.add(piece=END, score=-1e6, type=kind.NORMAL)
     return Tokenizer(
         model.SerializeToString(deterministic=True),
@@ -101,10 +102,11 @@ def _tokenizer(encoder, merges, encoder_file, merges_file):
 
 
 def _score(row, characters):
-    """SentencePiece applies merges in the order of descending scores: the rank of a merge, negated.
+    """The score of a token: the negated rank of its merge.
 
-    Joining the last character of a word with the end of the word comes first of all, because in the
-    released code that character carries the mark from the start.
+    SentencePiece applies merges in the order of descending scores. Joining the last character of a
+    word with the end of the word comes first, because in the released code this character carries
+    the mark from the start.
     """
     rank = row - 2 * characters
     if rank > 0:
@@ -113,8 +115,10 @@ def _score(row, characters):
 
 
 def _checked(encoder, merges, encoder_file, merges_file):
-    """(tokens in id order, number of characters among them). UserError for another layout than the
-    released one."""
+    """(tokens in the order of their ids, number of characters among them).
+
+    UserError if the layout is not the released layout.
+    """
     ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
     if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')

@@ -1,7 +1,7 @@
-"""Section 4.1: text files, and the rows of JSON lines, Parquet files and TFDS data sets, one
+"""Section 4.1: reads text files, and the rows of JSON lines, Parquet files and TFDS data sets, one
 Document at a time.
 
-pyarrow and TFDS are imported where a source needs them.
+pyarrow and TFDS are imported only if a source needs them.
 """
 
 import contextlib
@@ -16,20 +16,21 @@ from gpt1_jax.data import files, parquet_pages
 from gpt1_jax.data.document import LONGEST, Document, too_long
 from gpt1_jax.errors import UserError, did_you_mean, fail, shown
 
-PIECE = 2**20  # bytes of a document of a text file longer than LONGEST: about a novel
+PIECE = 2**20  # bytes, about a novel: a text file longer than LONGEST is cut into such documents
 _BATCH = 2**22  # bytes of Parquet rows in memory at a time, about
-# Bytes of a Parquet column read at a time, so that a row group's size does not matter
+# Bytes of a Parquet column read at a time, so that the size of a row group does not matter
 _BUFFER = 2**20
 
 
 def text(path: str) -> Iterator[Document]:
-    """A text file as one Document, called `path`.
+    """Reads a text file as one Document, called `path`.
 
-    A file of more than LONGEST bytes is a collection rather than a document: it gives Documents of
-    whole lines, of PIECE bytes or one line more, called `path:line` for their first lines, so that
-    memory does not grow with the file. Their ids, one after the other, are those of the whole text,
-    but for HTML, see text.parts. UserError naming the file for text that is not UTF-8; also naming
-    the line for a NUL character, and for a line of more than LONGEST bytes.
+    A file of more than LONGEST bytes counts as a collection. It gives Documents of whole lines, of
+    PIECE bytes and the rest of a line, so that memory does not grow with the file. They are called
+    `path:line` for their first lines. Their ids, one after the other, are the ids of the whole
+    text, except for HTML, see text.parts. UserError naming the file if the text is not UTF-8.
+    UserError naming the file and the line for a NUL character, and for a line of more than LONGEST
+    bytes.
     """
     # Not in text mode: ftfy deals with carriage returns and other oddities later
     with files.opened(path) as stream:
@@ -57,13 +58,13 @@ def text(path: str) -> Iterator[Document]:
 def json_lines(
     path: str, field: str, key: str | None = None, on_bad: Callable[[str], None] = fail
 ) -> Iterator[Document]:
-    """The rows of a file of JSON lines, `path:line`, the first line being 1. Blank lines are left
-    out.
+    """Reads the rows of a file of JSON lines, called `path:line` from line 1 on.
 
-    field, key: names of the text and of the key. on_bad: called with a message naming file and line
-    for a line that is not UTF-8, no JSON object or without these fields; the row is left out if it
-    returns. UserError for an array, and a line longer than LONGEST bytes, of which no more are
-    read.
+    Blank lines are left out.
+    field, key: the names of the text's field and of the key's field.
+    on_bad:     called with a message naming file and line if a line is not UTF-8, is no JSON object
+                or lacks one of these fields. If on_bad returns, the row is left out.
+    UserError for an array, and for a line longer than LONGEST bytes, before more bytes are read.
     """
     number = 0
     with files.opened(path) as stream:
@@ -83,7 +84,7 @@ def json_lines(
                 text = decoded(line, where)
                 del line  # frees the bytes before the text is parsed
                 record = json.loads(text)
-                del text  # frees it before the field is used
+                del text  # frees the text before the field is used
                 if not isinstance(record, dict):
                     raise UserError(
                         f'{where} is {type(record).__name__}, must be an object '
@@ -101,9 +102,11 @@ def json_lines(
 def tfds(
     spec: str, field: str, key: str | None = None, on_bad: Callable[[str], None] = fail
 ) -> Iterator[Document]:
-    """The records of tfds:NAME:SPLIT[:FIELD]; NAME may contain a config and a version, as in
-    tfds:wiki40b/en:1.3.0:train. UserError if TFDS cannot open it. on_bad: as in `json_lines`, for a
-    record without the field."""
+    """Reads the records of tfds:NAME:SPLIT[:FIELD].
+
+    NAME may contain a config and a version, as in tfds:wiki40b/en:1.3.0:train. on_bad: as in
+    `json_lines`, for a record without the field. UserError if TFDS cannot open the data set.
+    """
     name = r'([^:]+(?::\d+\.\d+\.\d+)?)'
     split = r'([^:\[]+(?:\[[^\]]*\])?)'  # train, or train[:5%]
     match = re.fullmatch(rf'tfds:{name}:{split}(?::([^:]+))?', spec)
@@ -114,15 +117,15 @@ def tfds(
         import tensorflow_datasets
 
         records = tensorflow_datasets.data_source(name, split=split)
-    # TFDS raises many classes; the cause is the spec or the data on this machine
+    # TFDS raises many classes. The cause is the spec, or the data on this machine
     except Exception as error:
         raise UserError(f'{spec}: TFDS cannot open it ({shown(error)})') from None
     for number in range(len(records)):
-        # By index, because iterating over a source that lacks records ends early without an error.
+        # By index, because iterating over a source that lacks records ends early without an error
         where = f'{spec}: record {number}'
         try:
             record = records[number]
-        except Exception as error:  # a shard is opened only now: it may be damaged, or gone
+        except Exception as error:  # a shard is opened only now, and may be damaged or gone
             raise UserError(f'{where}: TFDS cannot read it ({shown(error)})') from None
         yield from _document(f'{spec}:{number}', record, own_field or field, key, where, on_bad)
 
@@ -134,12 +137,13 @@ def parquet(
     groups: Sequence[int] | None = None,
     on_bad: Callable[[str], None] = fail,
 ) -> Iterator[Document]:
-    """The rows of a Parquet file, `path:row`, the first row being 0; only its text and key columns
-    are read.
+    """Reads the rows of a Parquet file, called `path:row` from row 0 on.
 
-    groups: numbers of the row groups to read, ascending; default all. on_bad: as in `json_lines`,
-    for a null and a text that is not UTF-8 or longer than LONGEST bytes. UserError for a file that
-    is damaged, and a column that is missing or not of text. Memory holds a few rows.
+    Only the text column and the key column are read, and memory holds a few rows.
+    groups: the numbers of the row groups to read, ascending. By default all.
+    on_bad: as in `json_lines`, for a null, and for a text that is not UTF-8 or longer than LONGEST
+            bytes.
+    UserError if the file is damaged, or if a column is missing or not of text.
     """
     import pyarrow
 
@@ -167,15 +171,14 @@ def parquet(
 def row_batches(
     path: str, file: Any, columns: Sequence[str], groups: Sequence[int] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """(number of its first row, pyarrow.RecordBatch) of a few rows at a time of a ParquetFile's
-    columns.
+    """Yields (number of the first row, pyarrow.RecordBatch) of a ParquetFile's columns.
 
     A batch has a single row, or at most LONGEST bytes, however its rows are encoded. groups: as in
-    `parquet`. UserError for pages that are too large, before they are read, and where a row group
-    lacks rows.
+    `parquet`. UserError for pages that are too large, before they are read, and for a row group
+    that lacks rows.
     """
     chosen = range(file.num_row_groups) if groups is None else groups
-    # Row group: bytes of its largest page, which no row exceeds, of a dictionary neither
+    # {row group: bytes of its largest page}. No row is longer than that page, even in a dictionary
     largest: dict[int, int] = {}
     for page in parquet_pages.pages(path, columns, chosen):
         largest[page.group] = max(page.size, largest.get(page.group, 0))
@@ -196,8 +199,10 @@ def row_batches(
 
 @contextlib.contextmanager
 def parquet_file(path):
-    """Opens a pyarrow.parquet.ParquetFile that verifies page checksums; read errors become
-    UserErrors naming it."""
+    """Opens a pyarrow.parquet.ParquetFile that verifies page checksums.
+
+    Read errors become UserErrors that name the file.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -209,14 +214,16 @@ def parquet_file(path):
             ) as file,
         ):
             yield file
-    # The second of a column's name
+    # A column's name may raise the second
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise UserError(f'{path}: cannot be read ({" ".join(str(error).split())[:300]})') from None
 
 
 def row_group_sizes(path: str) -> list[int]:
-    """The bytes of each row group of a Parquet file, uncompressed. UserError if it cannot be
-    read."""
+    """The uncompressed bytes of each row group of a Parquet file.
+
+    UserError if the file cannot be read.
+    """
     with parquet_file(path) as file:
         return [
             file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
@@ -224,8 +231,10 @@ def row_group_sizes(path: str) -> list[int]:
 
 
 def decoded(data: bytes, where: Any) -> str:
-    """Bytes as text. UserError if they are not UTF-8; where: the file, or the row, for its
-    message."""
+    """Decodes bytes to text. UserError if they are not UTF-8.
+
+    where: the file, or the row, for the message.
+    """
     try:
         return data.decode().removeprefix('\ufeff')  # a byte-order mark is not part of the text
     except UnicodeDecodeError as error:
@@ -237,10 +246,12 @@ def decoded(data: bytes, where: Any) -> str:
 
 
 def check_nul(data: bytes, path: Any, line: int) -> None:
-    """UserError naming file and line for a NUL character in bytes of a text file. line: the number
-    of their first."""
+    """UserError naming file and line if bytes of a text file have a NUL character.
+
+    line: the number of the first line of these bytes.
+    """
     place = data.find(b'\0')
-    # With such a mark `decoded` names the encoding
+    # If the file begins with a byte-order mark, `decoded` names the encoding
     if place >= 0 and not data.startswith((b'\xff\xfe', b'\xfe\xff')):
         line += data.count(b'\n', 0, place)
         raise UserError(
@@ -250,7 +261,7 @@ def check_nul(data: bytes, path: Any, line: int) -> None:
 
 
 def _document(name, record, field, key, where, on_bad):
-    """[the Document of a record], or [] of a bad one."""
+    """[the Document of a record], or [] if the record is bad."""
     try:
         return [Document(name, *_texts(record, field, key, where))]
     except UserError as error:
@@ -274,7 +285,7 @@ def _texts(record, field, key, where):
 
 
 def _check_field(field, known, where):
-    """UserError listing the fields that there are instead."""
+    """UserError listing the known fields if this field is not among them."""
     if field not in known:
         others = ', '.join(map(repr, list(known)[:10])) or 'none'
         raise UserError(
@@ -283,7 +294,7 @@ def _check_field(field, known, where):
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a pyarrow.DataType is of texts or bytes, dictionaries of them included."""
+    """Whether a pyarrow.DataType holds texts or bytes, or a dictionary of them."""
     import pyarrow
 
     if pyarrow.types.is_dictionary(kind):
@@ -292,8 +303,10 @@ def is_text(kind: Any) -> bool:
 
 
 def _rows_a_batch(file, group):
-    """As many rows of a row group as hold about _BATCH bytes, all columns together. (The size of
-    one column is in `metadata.column`, which ends the process where the file's statistics are
-    damaged: pyarrow 26.)"""
+    """The number of rows of a row group that hold about _BATCH bytes in all columns together.
+
+    The size of a single column is in `metadata.column`, which ends the process if the file's
+    statistics are damaged (pyarrow 26).
+    """
     metadata = file.metadata.row_group(group)
     return min(max(1, _BATCH * metadata.num_rows // max(1, metadata.total_byte_size)), 10_000)

@@ -1,9 +1,9 @@
-"""The shards of a split on disk, each with a record of what it was made from, so that unchanged
-ones are reused.
+"""Keeps the shards of a split on disk. Each shard has a record of its sources, so that unchanged
+shards are reused.
 
 00000.bin holds uint16 tokens. Its record, 00000.json, holds a key of the tokenizer and the sizes, a
-hash of the text, counts, and the SHA-256 of the .bin. A shard is kept if its record is the one that
-its bytes and the text give now.
+hash of the text, counts, and the SHA-256 of the .bin. A shard is kept if its bytes and the text
+still give the same record.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError
 
-# Of a record, those that are copied to the manifest
+# The fields of a record that are copied to the manifest
 FIELDS = ('file', 'documents', 'tokens', 'unknown', 'sha256')
 
 
@@ -39,11 +39,11 @@ def keep(
     report: Callable,
     make_again: Callable[[list], np.ndarray] | None = None,
 ) -> tuple[list[dict], Iterator]:
-    """The records of the leading shards that still match a stream of encode.Unit, and the rest of
-    that stream.
+    """The records of the leading shards that match a stream of encode.Unit, and the stream's rest.
 
-    make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if that
-    gives the same tokens. Without it such a shard does not match, and nothing is written.
+    make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if the
+    text gives the same tokens. Without make_again such a shard does not match, and nothing is
+    written.
     """
     kept: list[dict] = []
     while True:
@@ -64,7 +64,7 @@ def keep(
             found = _record(file.name, data, made_from, key)
             if found == record:
                 storage.write(file, data)
-        # After the last shard, which is the only short one, the text must end.
+        # Only the last shard may be short, and after it the text must end.
         following = list(itertools.islice(stream, 1)) if found['tokens'] < shard_tokens else []
         if found != record or following:
             return kept, itertools.chain(taken, following, stream)
@@ -80,11 +80,13 @@ def write(
     made_from: Sequence[tuple[int, bytes]],
     key: str,
 ) -> dict:
-    """Write a shard and then its record; returns the record. made_from: the `source` of each
-    unit."""
+    """Write a shard and then its record, and return the record.
+
+    made_from: the `source` of each unit.
+    """
     file = directory / name(number)
     record = _record(file.name, data, made_from, key)
-    # First, or a kill between the two writes could leave an old record beside a new shard.
+    # The old record goes first: a kill between the two writes could leave it beside a new shard.
     file.with_suffix('.json').unlink(missing_ok=True)
     storage.write(file, data)
     storage.write_json(file.with_suffix('.json'), record)
@@ -92,8 +94,10 @@ def write(
 
 
 def remove_others(directory: pathlib.Path, count: int) -> None:
-    """Remove all shards but the first `count`, left by an earlier run with more text, and
-    half-written files."""
+    """Remove half-written files and all shards but the first `count`.
+
+    The others are left by an earlier run with more text.
+    """
     for file in directory.iterdir():
         if re.fullmatch(r'\d{5}\.(bin|json)(\.partial)?', file.name) and (
             file.suffix == '.partial' or int(file.stem) >= count
@@ -128,8 +132,8 @@ def _record(file, data, made_from, key):
 
 
 def _read(file):
-    """A record on disk; {} if it is missing, or too damaged to say how many units there are."""
-    with contextlib.suppress(UserError, KeyError, TypeError):  # the last where it is no object
+    """Reads a record. {} if it is missing, or too damaged to have its number of units."""
+    with contextlib.suppress(UserError, KeyError, TypeError):  # TypeError if it is no object
         record = storage.read_json(file)
         if 0 <= record['units'] <= sys.maxsize and isinstance(record['units'], int):
             return record

@@ -1,5 +1,5 @@
-"""The documents of each split of a prepared directory, and a description of them that changes when
-the text does."""
+"""Streams the documents of each split of a prepared directory, and describes them. The description
+changes when the text does."""
 
 import functools
 import hashlib
@@ -20,10 +20,10 @@ Source = str | Sequence[str] | Iterable[Document]
 Stream = Callable[[], Iterator[Document]]  # streams documents from the start
 Splits = dict[str, Stream]
 
-SENTENCE = 200  # characters; documents that are shorter on average may be single sentences
-MANY = 100  # documents; an average of fewer means little
+SENTENCE = 200  # characters. Documents that are shorter on average may be single sentences
+MANY = 100  # documents. An average of fewer means little
 NEAR = 1000  # characters that a cut may always move back, to the end of a line or word
-# Characters; shorter documents (a dedication, a table of contents) may be equal by chance
+# Characters. Shorter documents (a dedication, a table of contents) may be equal by chance
 LONG = 1000
 
 
@@ -36,14 +36,16 @@ def splits(
     split_files: bool | None = None,
     skip_bad: bool = False,
 ) -> tuple[Splits, dict[str, str], Stream | None]:
-    """The splits 'train' and 'valid'; what they are made from, {'corpus', 'valid': description};
-    and, if validation text was named, the function that streams all of it, for `survey`.
+    """(the splits 'train' and 'valid', their description, a stream of named validation text).
 
-    valid: text, or the fraction of the corpus' documents to hold out. join: which rows form a
-    document. part: the part of the corpus to read; validation text that is named belongs to part 0.
-    split_files: whether the corpus has files named as validation data, see corpus.sources.
-    skip_bad: whether bad rows are left out, and counted once they have been read.
-    UserError if valid names text of the corpus, and for a part of anything but files.
+    The description is {'corpus', 'valid': text}. The stream, for `survey`, gives all of the named
+    validation text, and is None if a fraction is held out.
+    valid:       text, or the fraction of the corpus' documents to hold out.
+    join:        which rows form a document.
+    part:        the part of the corpus to read. Named validation text belongs to part 0.
+    split_files: what to do with files whose names say validation data, see corpus.sources.
+    skip_bad:    whether to leave out bad rows, and count them once they have been read.
+    UserError if valid names text of the corpus, or if the part is not of files.
     """
     if valid is None or isinstance(valid, str) and not valid.strip():
         raise UserError(
@@ -59,7 +61,7 @@ def splits(
     read = functools.partial(_documents, field=field, join=join, skip_bad=skip_bad)
     whole = functools.partial(read, sources, part=part)
     if fraction is not None:
-        # Found out when the text is first read, which a finished directory does not need.
+        # Cached, and found only when the text is first read: a finished directory does not need it
         end = functools.cache(
             lambda: None if part is not None else _end_of_training(whole(), fraction)
         )
@@ -83,8 +85,10 @@ def splits(
 
 
 def fraction_of(valid: Any) -> float | None:
-    """0.1 or '0.1' -> 0.1; None for anything that is not a number. UserError unless it is between 0
-    and 1."""
+    """0.1 or '0.1' -> 0.1. None for anything that is not a number.
+
+    UserError for a number that is not between 0 and 1.
+    """
     try:
         fraction = float(valid)
     except (TypeError, ValueError):
@@ -97,10 +101,10 @@ def fraction_of(valid: Any) -> float | None:
 
 
 def _held(documents, fraction, end, held):
-    """Streams the documents that are held out, or those that are not; of too few documents parts of
-    the text instead.
+    """Streams the documents that are held out, or the other documents.
 
-    end: as _end_of_training.
+    If there are too few documents, the text is cut instead. end: a function that returns the result
+    of `_end_of_training`.
     """
     if end() is not None:
         yield from _cut(documents(), end(), held)
@@ -112,9 +116,11 @@ def _held(documents, fraction, end, held):
 
 
 def _end_of_training(documents, fraction):
-    """None where some documents are held out and some are not, which reads documents until that is
-    so. Else the number of characters before the last `fraction` of the text, which is held out
-    then, with a notice."""
+    """None if some documents are held out and some are not.
+
+    Reads documents until this is known. Otherwise the last `fraction` of the text is held out, with
+    a notice, and the result is the number of characters before it.
+    """
     found: set[bool] = set()
     names: dict[bytes, str] = {}  # digest of a text: its first document
     copy = ''
@@ -122,7 +128,7 @@ def _end_of_training(documents, fraction):
     for document in documents:
         number += 1
         total += len(document.text)
-        if document.text.strip():  # blank ones are in no split's tokens
+        if document.text.strip():  # blank documents are in no split's tokens
             digest = text_digest(document)
             name = document.name or f'document {number}'
             if digest in names:
@@ -132,7 +138,7 @@ def _end_of_training(documents, fraction):
         if len(found) == 2:
             return None
         del document
-    if copy:  # its end may also be in the other one
+    if copy:  # the end of one copy may be held out, and the other copy trained on
         raise UserError(
             f'valid={fraction}: some of the {number} documents have the same text ({copy}), so '
             'what is held out may also be trained on: remove the copies, or name validation text'
@@ -152,13 +158,15 @@ def _end_of_training(documents, fraction):
 
 
 def _cut(documents, end, held):
-    """Streams the text from character `end` on, or what comes before it, cut between two lines or
-    words."""
+    """Streams the text from character `end` on, or the text before it.
+
+    The cut is between two lines or words.
+    """
     for document in documents:
         text = document.text
         cut = min(max(end, 0), len(text))
         if 0 < cut < len(text):
-            # Of a long text no more than twice as much is held out
+            # In a long text, moving the cut back at most doubles the part that is held out
             near = max(0, cut - max(len(text) - cut, NEAR))
             cut = text.rfind('\n', near, cut) + 1 or text.rfind(' ', near, cut) + 1 or cut
         end -= len(text)
@@ -168,15 +176,14 @@ def _cut(documents, end, held):
 
 
 def sample(documents: Iterable[Document], characters: int, total: int) -> Iterator[Document]:
-    """Documents chosen by the hash of their text, with at most `characters` characters together;
-    the last may be cut.
+    """Chooses documents by the hash of their text, with at most `characters` characters together.
 
-    total: the characters of all documents; no more than `characters` of them are all chosen.
-    UserError if none is.
+    The last document may be cut. total: the characters of all documents. If there are at most
+    `characters`, all documents are chosen. UserError if no document is chosen.
     """
     left = characters
     for document in documents:
-        # Not the bytes that decide whether it is held out, or the choice would depend on that.
+        # Other bytes of the hash decide whether it is held out, so the choice does not depend on it
         if (
             total <= characters
             or int.from_bytes(text_digest(document)[8:16], 'big') < characters / total * 2**64
@@ -194,8 +201,10 @@ def sample(documents: Iterable[Document], characters: int, total: int) -> Iterat
 
 
 def _resolved(source, field, split_files=True):
-    """(sources, or the tuple of Documents; a description that changes when the text does) of a
-    Source. Prints which files of its directories are left out."""
+    """(sources, or the tuple of Documents, and a description that changes when the text does).
+
+    Prints which files of the directories are left out.
+    """
     if not isinstance(source, (str, os.PathLike)):
         source = tuple(source)
         if source and all(isinstance(item, Document) for item in source):
@@ -211,8 +220,7 @@ def _resolved(source, field, split_files=True):
     sources = corpus_lib.sources(source, split_files)
     for line in corpus_lib.left_out(source, split_files):
         say(line)
-    # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by
-    # shard.
+    # Names and sizes of files are cheap to look up. encode.py hashes the contents shard by shard.
     files = [
         (os.path.basename(source), storage.size(source))
         for source in sources
@@ -234,7 +242,7 @@ def _documents(source, field, join, part=None, skip_bad=False):
     if isinstance(source, tuple):
         yield from source
         return
-    bad = []  # of the first its message
+    bad = []  # the message of the first bad row, None for each other
 
     def leave_out(message):
         bad.append(None if bad else message)
@@ -250,13 +258,12 @@ def _documents(source, field, join, part=None, skip_bad=False):
 
 
 def _about(bad):
-    """'; 2 bad row(s) left out, the first: ...', or ''. bad: messages, of which the first is
-    read."""
+    """'; 2 bad row(s) left out, the first: ...', or ''. Of `bad` only the first message is used."""
     return f'; {len(bad):,} bad row(s) left out, the first: {bad[0]}' if bad else ''
 
 
 class Survey(NamedTuple):
-    """The size of a split. bytes: of UTF-8."""
+    """The size of a split. bytes: in UTF-8."""
 
     documents: int
     characters: int
@@ -267,11 +274,12 @@ class Survey(NamedTuple):
 def survey(
     splits: Splits, named: Stream | None, part: parts.Part | None = None
 ) -> dict[str, Survey]:
-    """{split: Survey} of what `splits` returned. Reads all text once, so that unreadable files are
-    found before hours are spent on encoding. Prints a notice if the documents seem to be sentences.
+    """{split: Survey} for the result of `splits`.
 
-    UserError if a long document of named validation text, or all of it, is also in the training
-    text; other copies give a warning. UserError if a split has no word, as only that of a part may.
+    Reads all text once, so that unreadable files are found before hours are spent on encoding.
+    Prints a notice if the documents seem to be sentences. UserError if a long document of named
+    validation text, or all of that text, is also in the training text; other copies give a warning.
+    UserError if a split has no word, which only a part's split may have.
     """
     held_out: dict[bytes, str] = {}  # digest of a validation text: its name
     shared = set()
@@ -334,8 +342,11 @@ def _survey(documents, note):
 
 
 def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> Iterator[Document]:
-    """Streams the documents of a split. UserError after the last if the survey counted others: its
-    bytes and words would be those of another text than the tokens."""
+    """Streams the documents of a split, and compares their counts with the survey.
+
+    UserError after the last document if the counts differ: the survey's bytes and words would not
+    belong to the text of the tokens.
+    """
     count = characters = 0
     for document in documents:
         count += 1

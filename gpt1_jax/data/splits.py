@@ -1,4 +1,4 @@
-"""Section 3.3: the rows of a labelled split, read, subsampled and encoded, with a cache for
+"""Section 3.3: reads, subsamples and encodes the rows of a labelled split, with a cache for
 sweeps."""
 
 import functools
@@ -11,7 +11,7 @@ from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError, one_line, refuse
 
-CACHED = 24  # splits: a sweep fine-tunes on the same rows many times
+CACHED = 24  # splits. A sweep fine-tunes on the same rows many times
 
 
 def load(
@@ -24,11 +24,11 @@ def load(
     limit: int | None = None,
     skip_bad: bool = False,
 ) -> list[inputs.Encoded]:
-    """The Encoded rows of a split, in file order, from a cache if they were read before from files
-    of the same hashes.
+    """Returns the Encoded rows of a split, in file order.
 
-    limit: the most rows; a fixed random subset, the same for all seeds. skip_bad: skip bad rows and
-    print how many there are; else the first one is a UserError.
+    Rows that were read before, from files of the same hashes, come from a cache. limit: the most
+    rows. They are a fixed random subset, the same for all seeds. skip_bad: skip bad rows and print
+    how many there are. By default the first bad row is a UserError.
     """
     return _read(
         task,
@@ -43,16 +43,18 @@ def load(
 
 
 def on_bad(skip_bad: bool, skipped: list[str]) -> Callable[[str], None]:
-    """What config.data.skip_bad does with the message of a bad row: it is added to `skipped`, or is
-    a UserError."""
+    """Returns the function that gets the message of a bad row.
+
+    With config.data.skip_bad the function adds the message to `skipped`. Without, it raises a
+    UserError.
+    """
     if skip_bad:
         return skipped.append
     return functools.partial(refuse, option='--config.data.skip_bad=True')
 
 
 def choose(examples: list[Any], limit: int | None) -> list[Any]:
-    """A fixed random subset of at most `limit` items, in their order; all of them if limit is
-    None."""
+    """A fixed random subset of at most `limit` items, in their order. None gives all items."""
     if limit is None or limit >= len(examples):
         return examples
     return [examples[i] for i in sorted(permutation(0, 0, len(examples))[:limit])]

@@ -1,12 +1,11 @@
-"""Section 4.1: text to words: "the ftfy library to clean the raw text, standardize some punctuation
-and whitespace, and use the spaCy tokenizer".
+"""Section 4.1: splits text into words: "the ftfy library to clean the raw text, standardize some
+punctuation and whitespace, and use the spaCy tokenizer".
 
     text -> ftfy.fix_text -> standardize -> spaCy's blank English tokenizer -> lower-case, word by
     word
 
-The order and all regular expressions are those of the released code (text_utils.py). ftfy and spaCy
-are imported for
-the first text that needs them: a plain prompt does not.
+The order and all regular expressions come from the released code (text_utils.py). ftfy and spaCy
+are imported for the first text that needs them. A plain prompt does not.
 """
 
 import functools
@@ -16,27 +15,27 @@ from typing import NamedTuple
 
 from gpt1_jax.data.long_words import linear
 
-# Released code: text is a non-raw string there, so its `\\+` is a second `\+`: backslashes are
-# *not* separated.
+# The released code has this pattern in a non-raw string, so its `\\+` is a second `\+`: backslashes
+# are *not* separated.
 _RUNS = re.compile(r'(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)')
 _LINE_BREAKS = re.compile(r'\s*\n\s*')
 _SPACES = re.compile(r'[^\S\n]+')
 _REPLACED = str.maketrans({'—': '-', '–': '-', '―': '-', '…': '...', '´': "'"})
 
-# Where a very long line may be cut, best places first: between two plain words, between any two
-# words, inside a word. What follows a cut begins with a letter or digit, so it is never blank.
+# The places at which a very long line may be cut, best first: between two plain words, between any
+# two words, inside a word. The text after a cut begins with a letter or digit, so it is not blank.
 _CUTS = (
     re.compile(r'(?<=[a-z]{2} )(?=[a-z]{2})'),
     re.compile(r'(?<=[\w.,;:!?][ \t])(?=[^\W_])'),
     re.compile(r'(?<=[^\W_])(?=[^\W_])'),
 )
 
-# Text of these characters is no work for ftfy; if it has none of SPECIAL, spaCy only splits off
-# full stops.
+# ftfy does not change text of these characters. If the text has none of SPECIAL, spaCy only splits
+# off full stops.
 _PLAIN = re.compile('[A-Za-z ,;!?.\n]+')
 _PLAIN_WORD = re.compile('[A-Za-z]+|[A-Za-z]*[a-z][.]|[,;!?]')
-# The words of letters, with or without a full stop, for which spaCy's English tokenizer has a rule,
-# in lower case.
+# The words of letters, with or without a full stop, for which spaCy's English tokenizer has a
+# rule, in lower case.
 SPECIAL = frozenset(
     """
 a. adm. aint ak. ala. apr. arent ariz. ark. aug. b. bros. c. calif. cannot cant cantve co. colo.
@@ -58,7 +57,7 @@ wontve wouldnt wouldntve wouldve x. xd xdd y. yall youd youdve youll youllve you
 """.split()
 )
 
-# spaCy's vocabulary keeps every word it has seen; past this many it is replaced by an empty one.
+# spaCy's vocabulary keeps every word it has seen. Above this size it is replaced by an empty one.
 _LEXEMES_KEPT = 500_000
 
 
@@ -66,7 +65,7 @@ def standardize(text: str) -> str:
     """Unifies dashes, ellipses and white space, and puts spaces around punctuation.
 
     'Yes—no,  maybe' -> 'Yes - no , maybe'; 'a\\n\\n b' -> 'a \\n b'. Any Unicode white space but
-    a line break becomes one space; white space at both ends is stripped.
+    a line break becomes one space. White space at both ends is stripped.
     """
     text = text.translate(_REPLACED)
     text = _RUNS.sub(r' \1 ', text)
@@ -77,12 +76,12 @@ def standardize(text: str) -> str:
 
 
 def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
-    """The words of `text`, lower-cased, one list per non-blank line: 'Hello!\\nBye' -> ['hello',
-    '!'], ['bye'].
+    """Yields the words of `text`, lower-cased, one list for each non-blank line.
 
-    Line by line gives the words of the whole text: no rule of spaCy's English tokenizer spans the
-    one word that it makes of a line break. `unescape_html` is ftfy's; False: as an earlier part
-    decided (see `parts`).
+    'Hello!\\nBye' -> ['hello', '!'], ['bye']. spaCy makes a word of a line break, and none of its
+    rules for English spans that word, so the lines have the words of the whole text.
+    unescape_html: ftfy's option. False means that an earlier part of the text looked like HTML (see
+    `parts`).
     """
     plain = _plain_lines(text)
     if plain is not None:
@@ -98,8 +97,10 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
 
 
 def _plain_lines(text):
-    """`lines` without ftfy and spaCy, which take seconds to import; None for a text that may need
-    them."""
+    """`lines` without ftfy and spaCy, or None if the text may need them.
+
+    Importing ftfy and spaCy takes seconds.
+    """
     if not _PLAIN.fullmatch(text):
         return None
     found = []
@@ -114,8 +115,10 @@ def _plain_lines(text):
 
 
 class Part(NamedTuple):
-    """A part of a text. unescape_html: for `lines`. goes_on: whether its last line continues in the
-    next part."""
+    """A part of a text.
+
+    unescape_html: for `lines`. goes_on: whether the last line continues in the next part.
+    """
 
     text: str
     unescape_html: str | bool = 'auto'
@@ -123,13 +126,13 @@ class Part(NamedTuple):
 
 
 def parts(text: str, size: int) -> Iterator[Part]:
-    """Cuts a long text into parts of about `size` characters: after line breaks, and lines of more
-    than 4 * size characters also between words, so that memory does not grow with a line.
+    """Cuts a long text into parts of about `size` characters, after line breaks.
 
-    The lines of the parts, one after the other, are the lines of the text. ftfy works line by line,
-    but after a '<' it takes the line and the rest for HTML and leaves entities alone, so that
-    decision is passed on. A cut changes words only where ftfy mends a wrong encoding across it, and
-    where a word is longer than half a part.
+    Lines of more than 4 * size characters are also cut between words, so that memory does not grow
+    with a line. The lines of the parts, one after the other, are the lines of the text. ftfy works
+    line by line. From a line with a '<' on, ftfy takes the text for HTML and does not decode
+    entities, so the parts after a '<' carry unescape_html=False. A cut changes words only if ftfy
+    mends a wrong encoding across the cut, or if a word is longer than half a part.
     """
     start = 0
     unescape: str | bool = 'auto'
@@ -154,11 +157,13 @@ def parts(text: str, size: int) -> Iterator[Part]:
 
 
 def _cut(text, start, end, size):
-    """Where the line that ends at `end` is best cut after `start`: in the next size // 2
-    characters, if it can be."""
+    """The best place after `start` to cut the line that ends at `end`.
+
+    The place is within size // 2 characters if these have one.
+    """
     while end - start > size:
-        # All kinds of places are looked for in these characters before the next ones are tried, so
-        # a part stays short.
+        # All kinds of places are looked for in these characters before the search moves on, so
+        # that a part stays short.
         limit = start + max(1, size // 2)
         for pattern in _CUTS:
             # The patterns also look at the two characters after a place.
@@ -170,7 +175,7 @@ def _cut(text, start, end, size):
 
 
 def _english():
-    """spaCy's blank English pipeline: its tokenizer, nothing else."""
+    """spaCy's blank English pipeline, which has a tokenizer and nothing else."""
     nlp = _new_english()
     if len(nlp.vocab) > _LEXEMES_KEPT:
         _new_english.cache_clear()
@@ -183,8 +188,8 @@ def _new_english():
     import spacy
 
     nlp = spacy.blank('en')
-    # Only the split is wanted, not what a word looks like (shape, stop word, url...): a new word
-    # then costs less.
+    # Only the split is wanted, without the attributes of a word (shape, stop word, URL, ...). A new
+    # word then costs less.
     nlp.vocab.lex_attr_getters = {}
     nlp.tokenizer = linear(nlp.tokenizer)
     return nlp

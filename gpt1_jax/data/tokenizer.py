@@ -1,17 +1,17 @@
 """Section 4.1: "a bytepair encoding (BPE) vocabulary with 40,000 merges": text to token ids and
 back.
 
-A vocabulary is learned (bpe_training.py) or the published one (published.py); SentencePiece applies
-both. It gets the words of `text.py` joined by spaces and marks the end of a word with a trailing
-'▁', where the released vocabulary writes '</w>'. A line break is one token, `newline_id`, and is
-never given to SentencePiece. Ids of the two:
+A vocabulary is either learned here (bpe_training.py) or the published one (published.py).
+SentencePiece applies both. SentencePiece gets the words of `text.py` joined by spaces, and marks
+the end of a word with a trailing '▁'; the released vocabulary writes '</w>'. A line break is one
+token, `newline_id`, and is never given to SentencePiece. The ids in order, from 0:
 
-    published  0 <unk>; 238 characters; the same at the end of a word; 40,000 merges; 40477 the line
-               break
-    our own    0 <unk>; 1 the line break; 256 bytes; merges; characters; the end of a word by itself
+    published  <unk>, 238 characters, the same characters at the end of a word, 40,000 merges,
+               the line break (40477)
+    learned    <unk>, the line break (1), 256 bytes, merges, characters, the end of a word by itself
 
-The special tokens start, delimiter and extract (Section 3.3) are in neither: their ids follow the
-last ordinary one.
+Neither vocabulary has the special tokens start, delimiter and extract (Section 3.3). Their ids
+follow the last ordinary id.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ SETTINGS_FILE = 'tokenizer.json'
 END = '▁'  # SentencePiece's space, here the end of a word
 LINE_BREAK = '\n' + END
 _ABSENT = '\uffff'  # a noncharacter, which no vocabulary contains: see Tokenizer._encode_odd_word
-# Never given to the trainer, to which they mean something else (space, unknown, end of text).
+# The trainer never gets these: to it they mean something else (space, unknown, end of text).
 RESERVED = {END, '▅', '\0', _ABSENT, ' ', '\t', '\n'}
 
 
@@ -44,7 +44,8 @@ class Tokenizer:
     """Converts text to ids and back. Made by bpe_training, published, or `Tokenizer.load`.
 
     model:      a serialized SentencePiece model.
-    vocab_size: ordinary tokens, without the three special ones; 40478 for the published vocabulary.
+    vocab_size: the number of ordinary tokens, without the three special tokens. 40478 for the
+                published vocabulary.
     newline_id: the token of a line break, which also ends a document.
     """
 
@@ -67,17 +68,19 @@ class Tokenizer:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of model and settings, in hexadecimal digits: tokenizers with the same
-        fingerprint are the same."""
+        """SHA-256 of the model and the settings, in hexadecimal digits.
+
+        Tokenizers with the same fingerprint are the same.
+        """
         settings = json.dumps([FORMAT, self.vocab_size, self.newline_id, 0]).encode()
         return hashlib.sha256(hashlib.sha256(self.model).digest() + settings).hexdigest()
 
     def encode(self, text: str, unescape_html: str | bool = 'auto') -> list[int]:
-        """The ids of a text of any length, without special tokens; a line break is `newline_id`.
-        Blank text gives [].
+        """Returns the ids of a text of any length, without special tokens.
 
-        Published vocabulary: 'Hello, world!' -> [3570, 240, 1276, 267]. unescape_html: for parts of
-        a longer text, see `text.parts`.
+        A line break becomes `newline_id`. Blank text gives []. With the published vocabulary
+        'Hello, world!' -> [3570, 240, 1276, 267]. unescape_html: for parts of a longer text, see
+        `text.parts`.
         """
         ids: list[int] = []
         for words in text_lib.lines(text, unescape_html):
@@ -96,11 +99,11 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids: lower case, words separated by single spaces ('hello , world !'), line
-        breaks kept.
+        """Returns the text of ids, in lower case: 'hello , world !'.
 
-        Special tokens read <start>, <delimiter>, <extract>. An unknown character reads <unk>;
-        whether it ended a word is lost. UserError for an id outside the vocabulary.
+        Single spaces separate words, and line breaks are kept. Special tokens read <start>,
+        <delimiter> and <extract>. An unknown character reads <unk>, and a space after it is lost.
+        UserError for an id outside the vocabulary.
         """
         table = self.texts
         ids = [int(i) for i in ids]
@@ -113,13 +116,17 @@ class Tokenizer:
         return re.sub(' *\n', '\n', text).rstrip(' ')
 
     def piece(self, token: int) -> str:
-        """The text of one token: 'cat ' if it ends a word, else 'ca'. A byte of a longer character
-        is U+FFFD."""
+        """The text of one token: 'cat ' if the token ends a word, 'ca' if it does not.
+
+        A single byte of a longer character gives U+FFFD.
+        """
         return self.texts[token].decode('utf-8', errors='replace')
 
     def ends_word(self, token: int) -> bool:
-        """Whether a token ends a word or a line. Later tokens do not change how `decode` writes the
-        ids up to it."""
+        """Whether a token ends a word or a line.
+
+        Later tokens do not change how `decode` writes the ids up to such a token.
+        """
         return self.texts[token].endswith((b' ', b'\n'))
 
     def save(self, directory: str | os.PathLike) -> None:
@@ -137,8 +144,11 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
-        """Reads what `save` wrote into a directory, or into its subdirectory tokenizer/, as that of
-        a run. UserError if a file is missing or damaged, or the two do not belong together."""
+        """Reads a saved tokenizer from a directory, or from its subdirectory tokenizer/.
+
+        A run's directory has such a subdirectory. UserError if a file is missing or damaged, or if
+        the two files do not belong together.
+        """
         root = storage.path(directory)
         if (root / 'tokenizer').is_dir():
             root = root / 'tokenizer'
@@ -178,9 +188,10 @@ class Tokenizer:
     def _odd(self):
         """Finds a character that SentencePiece must not be given.
 
-        That is its own space '▁' and, in a vocabulary without bytes, any unknown character:
-        SentencePiece would give neighbouring ones a single token, where the released code gives
-        each its own, and the end of a word after one would become a token by itself.
+        SentencePiece must not get its own space '▁' and, if the vocabulary has no bytes, unknown
+        characters. SentencePiece would give neighbouring unknown characters a single token; the
+        released code gives each a token. The end of a word after an unknown character would also
+        become a token by itself.
         """
         if self.has_bytes:
             return re.compile(END)
@@ -188,8 +199,10 @@ class Tokenizer:
         return re.compile('[^ ' + re.escape(''.join(sorted(characters))) + ']')
 
     def _encode_odd_word(self, word):
-        """The ids of a word that contains odd characters: they become bytes or `unk_id`, and no
-        merge crosses them."""
+        """The ids of a word that contains odd characters.
+
+        Odd characters become bytes or `unk_id`, and no merge crosses them.
+        """
         spelt = [self.unk_id]
         if self.has_bytes:  # then only END is odd
             spelt = [self._engine.piece_to_id(f'<0x{byte:02X}>') for byte in END.encode()]
@@ -198,32 +211,38 @@ class Tokenizer:
         tail = len(self._engine.encode(_ABSENT))
         for odd in self._odd.finditer(word):
             if position < odd.start():
-                # With an unknown character after it, SentencePiece does not take this stretch for
+                # With an unknown character behind it, SentencePiece does not take this stretch for
                 # the end of a word.
                 ids.extend(self._engine.encode(word[position : odd.start()] + _ABSENT)[:-tail])
             ids.extend(spelt)
             position = odd.end()
         if position < len(word):
             ids.extend(self._engine.encode(word[position:]))
-        # The published vocabulary has no such token
+        # The published vocabulary has no token for the end of a word
         elif self._engine.piece_to_id(END) < self.vocab_size:
             ids.append(self._engine.piece_to_id(END))
         return ids
 
     def pieces(self) -> list[str]:
-        """Each ordinary token as SentencePiece writes it: the end of a word as '▁', a byte as
-        '<0x41>'."""
+        """Each ordinary token as SentencePiece writes it.
+
+        The end of a word is '▁', a byte is '<0x41>'.
+        """
         return [self._engine.id_to_piece(row) for row in range(self.vocab_size)]
 
     def scores(self) -> list[float]:
-        """The SentencePiece score of each ordinary token. Merges are applied in the order of
-        descending scores."""
+        """The SentencePiece score of each ordinary token.
+
+        Merges are applied in the order of descending scores.
+        """
         return [self._engine.get_score(row) for row in range(self.vocab_size)]
 
     @functools.cached_property
     def has_bytes(self) -> bool:
-        """Whether unknown characters become bytes: true of vocabularies trained here, not of the
-        published one."""
+        """Whether unknown characters become bytes.
+
+        True for vocabularies trained here, False for the published vocabulary.
+        """
         return self._engine.is_byte(self._engine.piece_to_id('<0x00>'))
 
     @functools.cached_property

@@ -26,8 +26,8 @@ DTYPE = np.dtype('<u2')  # little-endian on every machine
 def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) -> dict:
     """The manifest.json of a prepared directory.
 
-    tokenizer: the fingerprint of the tokenizer that the tokens must belong to. UserError if there
-    is no manifest, it was edited or damaged, or the tokens belong to another tokenizer.
+    tokenizer: the fingerprint of the tokenizer to which the tokens must belong. UserError if the
+    manifest is missing, edited or damaged, or if the tokens belong to another tokenizer.
     """
     file = storage.path(directory) / MANIFEST
     try:
@@ -52,18 +52,18 @@ def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) ->
 
 
 def digest(manifest: dict) -> str:
-    """SHA-256 of a manifest without its own 'digest', in hexadecimal digits."""
+    """SHA-256 of a manifest without its field 'digest', in hexadecimal digits."""
     return storage.json_digest(
         {name: value for name, value in manifest.items() if name != 'digest'}
     )
 
 
 def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -> 'TokenStream':
-    """The tokens of a split ('train' or 'valid'), memory-mapped.
+    """Opens the tokens of a split ('train' or 'valid'), memory-mapped.
 
-    Sizes of shards are always compared with the manifest; verify: also their SHA-256, which reads
-    them all. Shards in an object store are copied to the local disk first, unless such copies
-    exist, and always verified. UserError naming a shard that is missing or differs from the
+    The sizes of shards are always compared with the manifest. verify: also compare their SHA-256,
+    which reads all shards. Shards in an object store are first copied to the local disk, unless
+    copies exist, and always verified. UserError naming a shard that is missing or differs from the
     manifest.
     """
     root = storage.path(directory)
@@ -97,8 +97,10 @@ def batch(
     n_ctx: int,
     rows: slice = slice(None),
 ) -> np.ndarray:
-    """The tokens of one step's windows: int32[rows, n_ctx + 1]. Arguments as in
-    `window_numbers`."""
+    """The tokens of one step's windows, int32[rows, n_ctx + 1].
+
+    The arguments are as in `window_numbers`.
+    """
     chosen = window_numbers(stream, step, seed, batch_size, n_ctx, rows)
     return np.array([stream.window(i, n_ctx) for i in chosen], np.int32).reshape(-1, n_ctx + 1)
 
@@ -111,13 +113,13 @@ def window_numbers(
     n_ctx: int,
     rows: slice = slice(None),
 ) -> np.ndarray:
-    """Which windows make up the batch of one step: int32[rows].
+    """The numbers of the windows in the batch of one step, int32[rows].
 
     step:       counts from 0.
     batch_size: rows of the global batch, over all hosts.
-    rows:       the rows of the global batch to return: each host asks for its own.
-    Epochs follow each other without a gap, so a batch may contain the end of one and the beginning
-    of the next. UserError if the stream is shorter than one window.
+    rows:       the rows of the global batch to return. Each host asks for its rows.
+    Epochs follow each other without a gap, so a batch may contain the end of an epoch and the
+    beginning of the next. UserError if the stream is shorter than one window.
     """
     n_windows = stream.n_windows(n_ctx)
     if n_windows < 1:
@@ -135,11 +137,11 @@ def window_numbers(
 def permutation(seed: int, epoch: int, n: int) -> np.ndarray:
     """A random permutation of 0..n-1 for an epoch: int64[n], read-only.
 
-    The numbers sorted by a hash of (seed, epoch, number). Not numpy's generator, whose sequence may
-    change between versions.
+    The numbers are sorted by a hash of (seed, epoch, number). The sequence of numpy's generator may
+    change between versions, so it is not used.
     """
-    # A stable sort by random keys is a random permutation: keys of 64 bits are practically never
-    # equal.
+    # A stable sort by random keys is a random permutation, because keys of 64 bits are practically
+    # never equal.
     key = _mix(_mix(np.array([seed % 2**64], np.uint64)) + np.array([epoch], np.uint64))
     order = np.argsort(_mix(key + np.arange(n, dtype=np.uint64)), kind='stable')
     order.flags.writeable = False
@@ -147,8 +149,10 @@ def permutation(seed: int, epoch: int, n: int) -> np.ndarray:
 
 
 def _mix(x):
-    """One step of SplitMix64 (Steele, Lea and Flood 2014), a bijective hash of uint64[...];
-    overflow wraps around."""
+    """One step of SplitMix64 (Steele, Lea and Flood 2014), a bijective hash of uint64[...].
+
+    Overflow wraps around.
+    """
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -170,8 +174,7 @@ class TokenStream:
 
     @functools.cached_property
     def _starts(self):
-        """The position of each shard's first token in the stream, and the length of the stream:
-        int64[shards + 1]."""
+        """int64[shards + 1]: the position of each shard's first token, and the stream's length."""
         return np.cumsum([0] + [len(shard) for shard in self.shards])
 
     @property
@@ -179,23 +182,27 @@ class TokenStream:
         return int(self._starts[-1])
 
     def n_windows(self, n_ctx: int) -> int:
-        """The number of whole windows; the tokens left at the end are not used."""
+        """The number of whole windows. The tokens left at the end are not used."""
         return max(0, (self.n_tokens - 1) // n_ctx)
 
     def evenly_spaced(self, n: int, n_ctx: int) -> np.ndarray:
-        """The numbers of n windows, or of all if there are fewer, from the first to the last:
-        int[at most n]."""
+        """The numbers of n windows, from the first to the last, int[at most n].
+
+        If there are fewer windows, the numbers of all.
+        """
         available = self.n_windows(n_ctx)
         return np.unique(np.linspace(0, available - 1, min(n, available)).round().astype(int))
 
     def rows(self, n_ctx: int) -> np.ndarray:
-        """All tokens, uint16[n_windows + 1, n_ctx], for the device: window i is row i and the first
-        token of row i + 1. The last row is padded with zeros."""
+        """All tokens for the device, uint16[n_windows + 1, n_ctx].
+
+        Window i is row i and the first token of row i + 1. The last row is padded with zeros.
+        """
         padding = np.zeros(-self.n_tokens % n_ctx, DTYPE)
         return np.concatenate([*self.shards, padding]).reshape(-1, n_ctx)
 
     def window(self, i: int, n_ctx: int) -> np.ndarray:
-        """The tokens of window i, below n_windows, which may span shards: int32[n_ctx + 1]."""
+        """The tokens of window i, int32[n_ctx + 1], which may span shards. i is below n_windows."""
         start = int(i) * n_ctx
         first, last = np.searchsorted(self._starts, (start, start + n_ctx), side='right') - 1
         pieces = [

@@ -1,7 +1,7 @@
-"""Autoregressive decoding with a KV cache: temperature, top-k and top-p sampling. Not in the paper.
+"""Autoregressive decoding with a KV cache: temperature, top-k and top-p sampling.
 
-The Transformer's cache holds n_ctx tokens: when it is full, the last n_ctx // 2 are reread from
-position 0. The LSTM continues from its state.
+Not in the paper. The Transformer's cache holds n_ctx tokens. When it is full, the last n_ctx // 2
+are reread from position 0. The LSTM continues from its state.
 """
 
 import dataclasses
@@ -24,15 +24,18 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
 CHUNK = 64  # tokens of a prompt per forward pass
-# A prompt of at most this many is read one by one: that is faster than compiling a second program
+# A prompt of at most this many tokens is read token by token, which is faster than compiling a
+# second program
 SHORT = 8
 SIGN = np.uint32(1 << 31)  # the sign bit of a float32
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen. The values are arguments of the compiled program: changing one
-    recompiles nothing."""
+    """How a token is chosen.
+
+    The values are arguments of the compiled program: changing a value recompiles nothing.
+    """
 
     temperature: float = 1.0  # divides the logits; 0 = greedy decoding
     top_k: int = 0  # keep the k most probable tokens; 0 = all
@@ -62,18 +65,20 @@ def tokens(
     streams: Sequence[int] | None = None,
     never: int = -1,
 ) -> Iterator[np.ndarray]:
-    """Yield int[n], the next token of each prompt, without end. Special tokens and positions are
-    never chosen.
+    """Yields int[n], the next token of each prompt, without end.
 
-    prompts: n lists of ids, none empty, of any lengths, decoded independently in one batch; only
-    the last n_ctx ids of a longer prompt are read.
-    streams: uint32[n], by default 0, 1, ...: each stream of a seed has its own random numbers.
-    never: an id that is not chosen either, such as that of unknown characters; -1 for none.
+    Special tokens and positions are never chosen.
+
+    prompts: n lists of ids, none empty, of any lengths. They are decoded independently in one
+        batch. Only the last n_ctx ids of a longer prompt are read.
+    streams: uint32[n], by default 0, 1, ... With the same seed, streams differ in their random
+        numbers.
+    never: another id that is never chosen, such as the unknown token's, or -1 for none.
     """
     n_ctx = model.config.n_ctx
     half = max(1, n_ctx // 2)
     bounded = kv_cache.bounded(model)
-    # Few sizes: each compiles two programs
+    # Only few sizes, because each compiles two programs
     size = padding.batch_size(padding.power_of_two(len(prompts)), 1, mesh)
     numbers = np.resize(
         np.array(range(len(prompts)) if streams is None else streams, np.uint32), size
@@ -103,8 +108,10 @@ def tokens(
 
 
 def _read(model, params, mesh, texts, logits, cache):
-    """(logits, cache) after reading at least one more id of each row, CHUNK at a time: two programs
-    for all lengths."""
+    """Reads at least one more id of each row and returns (logits, cache).
+
+    CHUNK ids are read at a time, so two programs serve all lengths.
+    """
     longest = max(map(len, texts))
     length = 1 if longest <= SHORT else min(CHUNK, model.config.n_ctx)
     for first in range(0, longest, length):
@@ -118,9 +125,10 @@ def _read(model, params, mesh, texts, logits, cache):
 
 @functools.lru_cache
 def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
-    """(params, tokens int[B, L], real int[B], logits float32[B, V], cache) -> (logits, cache) after
-    the first real[b] tokens of each row; a row with real[b] = 0 keeps its logits. Donates logits
-    and cache. B: a multiple of the devices.
+    """(params, tokens int[B, L], real int[B], logits float32[B, V], cache) -> (logits, cache).
+
+    Reads the first real[b] tokens of each row. A row with real[b] = 0 keeps its logits. Donates
+    logits and cache. B: a multiple of the devices.
     """
     rows = sharding.batch_sharding(mesh)
     caches = NamedSharding(mesh, P(None, *sharding.BATCH))
@@ -147,8 +155,8 @@ def choose(
     """The next token of each row: int32[B].
 
     logits: float32[B, V]. how: the fields of Sampling, and `never` of `tokens`, as scalars.
-    streams: uint32[B]. place: uint32 scalar, the number of tokens generated before: random numbers
-    depend on (seed, stream, place) alone.
+    streams: uint32[B]. place: uint32 scalar, the number of tokens generated before. Random numbers
+    depend only on (seed, stream, place).
     """
     logits = jnp.where(jnp.arange(logits.shape[-1]) == how['never'], -jnp.inf, logits)
     temperature = how['temperature']
@@ -170,22 +178,23 @@ def choose(
 
 
 def restricted(logits: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:
-    """Logits [B, V] with -inf outside the top_k highest (0: all), and, among these, outside the
-    fewest whose probabilities add up to at least top_p. Tokens with the same logit as the last one
-    kept are kept.
+    """Returns logits [B, V] with -inf outside the top_k highest, and then outside top_p.
+
+    If top_k is 0, all are kept. Of these, the fewest are kept whose probabilities add up to at
+    least top_p. A token that ties with the last kept token is also kept.
     """
     # Both cuts are thresholds: keep the logits that are at least t, for the highest t for which
-    # enough are kept. Rather than sorting the vocabulary, a binary search over the 32 bits of a
+    # enough are kept. Instead of sorting the vocabulary, a binary search over the 32 bits of a
     # float32 finds t with 32 sums of a row.
     #
-    # It needs unsigned integers in the order of the logits. Read as uint32, the bits of positive
-    # floats are in order, those of negative ones in reverse order and, by their sign bit, above
-    # them: flip all bits of the negative numbers, and the sign bit of the others.
+    # The search needs unsigned integers in the order of the logits. Read as uint32, the bits of
+    # positive floats are in order. The bits of negative floats are in reverse order and, by their
+    # sign bit, above them. So flip all bits of negative numbers, and the sign bit of the others.
     bits = jax.lax.bitcast_convert_type(logits, jnp.uint32)
     order = jnp.where(bits >= SIGN, ~bits, bits | SIGN)
 
     def threshold(enough):
-        """uint32[B, 1]: the highest t for which enough(order >= t), or 0 without any."""
+        """uint32[B, 1]: the highest t for which enough(order >= t), or 0 if there is none."""
 
         # From the highest bit to the lowest: keep a bit set if enough tokens are still kept
         def set_bit(n, t):
@@ -196,7 +205,7 @@ def restricted(logits: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Arr
 
     k = jnp.where(top_k > 0, top_k, logits.shape[-1])
     in_top_k = order >= threshold(lambda kept: jnp.sum(kept, axis=-1, keepdims=True) >= k)
-    # Probabilities are those after top-k. If top_p is 1, no sum is enough, and every token is kept.
+    # Probabilities are taken after top-k. If top_p is 1, no sum is enough, and every token is kept.
     p = jnp.where(top_p < 1, top_p, jnp.inf)
     probabilities = jax.nn.softmax(jnp.where(in_top_k, logits, -jnp.inf), axis=-1)
     in_top_p = order >= threshold(

@@ -1,5 +1,4 @@
-"""Section 4.2: scores of a fine-tuned model on a split, with its metrics, and its predictions for
-new rows."""
+"""Section 4.2: a fine-tuned model's scores and metrics on a split, and predictions for new rows."""
 
 import functools
 import pathlib
@@ -36,16 +35,20 @@ def evaluate_run(
     results_file: storage.Path | None = None,
     **details: Any,
 ) -> list[dict]:
-    """Score a run on a split; returns its rows of results.jsonl, one per metric (and group).
+    """Scores a run on a split and returns its rows of results.jsonl, one per metric (and group).
 
-    Writes predictions_SPLIT.jsonl and appends the rows to `results_file`, by default the run's own
-    results.jsonl. A split without labels has predictions only.
-    data_dir: of the task's files, by default as in training; of a task of one's own also a labelled
-    file, of which all rows are scored, whatever the split. Predictions of such a file, and of train
-    and dev where they are not the files of training, are predictions_SPLIT_HASH.jsonl: the run's
-    own stay. selection: 'best', the parameters with the best first metric on dev, or 'final', those
-    of the last step (predictions_SPLIT_final.jsonl). scored: {(split, step): scores} known already;
-    those computed here are added. details: further fields of the rows.
+    Writes predictions_SPLIT.jsonl and appends the rows to `results_file`, by default the run's
+    results.jsonl. A split without labels has only predictions.
+
+    data_dir: the directory of the task's files, by default as in training. For a custom task it may
+        also be a labelled file. Then all its rows are scored, whatever the split.
+    selection: 'best', the parameters with the best first metric on dev, or 'final', the parameters
+        of the last step (predictions_SPLIT_final.jsonl).
+    scored: {(split, step): scores} that are already known. New scores are added.
+    details: further fields of the rows.
+
+    Predictions of another labelled file, or of other train or dev files than in training, are
+    written to predictions_SPLIT_HASH.jsonl. So the predictions for the run's files are kept.
     """
     config = load.fine_tuned_config(run)
     rules.require({'selection': (selection, rules.one_of(*SELECTIONS))})
@@ -117,8 +120,10 @@ def evaluate_run(
 def _rows(
     run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes: dict, whole: bool
 ) -> list[Encoded]:
-    """The rows of a split, of a part of it as in training or `whole`. Warns of a part, and if the
-    run is unfinished."""
+    """Loads the rows of a split: a part of it as in training, or all if `whole`.
+
+    Warns of a part, and if the run is unfinished.
+    """
     data = run.config['data']
     n_ctx = data['n_ctx'] or run.config['model']['n_ctx']
     limit_field = 'train_rows' if split == 'train' else 'eval_rows'
@@ -153,10 +158,11 @@ def predict(
 ) -> list[dict]:
     """The label or score of each example, in order.
 
-    Labels: {'id', 'label', 'probabilities': {label: probability}}; for multiple choice the labels
-    are the positions of the choices as the task names them, 'A', 'B', ... Scores: {'id', 'score'},
-    with the 'probabilities' of the whole numbers if the score is their mean. 'cut': True if the
-    text was longer than the context.
+    For labels: {'id', 'label', 'probabilities': {label: probability}}. For multiple choice the
+    labels are the positions of the choices as the task names them, 'A', 'B', ... For scores: {'id',
+    'score'}, and if the score is a mean of whole numbers also their 'probabilities'. 'cut' is True
+    if the text was longer than the context.
+
     on_bad: called with the messages of rows that cannot be encoded, see Task.read; by default
     raises a UserError.
     """
@@ -166,7 +172,7 @@ def predict(
     outputs = logits(tuned.model, tuned.mesh, tuned.params, encoded, size, tuned.sizes).astype(
         np.float64
     )
-    weights = _weights(outputs)  # Eq. 3: softmax; 0 for a choice that a row does not have
+    weights = _weights(outputs)  # Eq. 3: softmax. 0 for a choice that a row does not have
     answers = []
     for row, value, shares in zip(
         encoded, read_out(task, outputs), weights / weights.sum(axis=1, keepdims=True)
@@ -194,16 +200,19 @@ def scores(
     size: int,
     sizes: batches.Sizes,
 ) -> np.ndarray:
-    """`read_out` of every row's logits, in order: float[n, labels or choices], or float[n, 1] of a
-    score."""
+    """`read_out` of every row's logits, in order: float[n, labels or choices], or float[n, 1].
+
+    The latter is for a score.
+    """
     return read_out(task, logits(model, mesh, params, encoded, size, sizes))
 
 
 def read_out(task: Task, outputs: np.ndarray) -> np.ndarray:
-    """The values that a task's metrics are computed from, of the model's outputs [n, C].
+    """The values from which a task's metrics are computed, given the model's outputs [n, C].
 
-    For labels and choices the logits, [n, C]. For a score [n, 1]: the output scaled to the task's
-    range, or, as released (utils.py 25-36), the expected value of the whole numbers under softmax.
+    For labels and choices they are the logits, [n, C]. For a score they are [n, 1]: either the
+    output scaled to the task's range or, as released (utils.py 25-36), the expected value of the
+    whole numbers under softmax.
     """
     if task.score is None:
         return outputs
@@ -219,8 +228,10 @@ def _weights(outputs):
 
 
 def _six_digits(x):
-    """Rounded, as the seventh digit of a float32 depends on the batch that a row was computed
-    in."""
+    """Rounds x to six digits.
+
+    The seventh digit of a float32 depends on the batch that a row was computed in.
+    """
     return float(f'{x:.6g}')
 
 
@@ -234,8 +245,8 @@ def logits(
 ) -> np.ndarray:
     """The model's outputs, float32[n, C], in the order of the rows.
 
-    size: rows per batch, rounded up to a multiple of the devices. sizes: what sequences are padded
-    to.
+    size: rows per batch, rounded up to a multiple of the devices. sizes: the sizes that sequences
+    are padded to.
     """
     size = padding.batch_size(size, 1, mesh)
     parts: list[np.ndarray] = []
@@ -246,14 +257,15 @@ def logits(
             return {name: batch[name][rows] for name in ('tokens', 'extract', 'present')}
 
         outputs = _logits(model, mesh)(params, sharding.place(read, size, mesh))
-        parts.append(np.asarray(outputs)[: len(indices)])  # the rest are copies that fill the batch
+        # the others are copies that fill the batch
+        parts.append(np.asarray(outputs)[: len(indices)])
         order.extend(indices)
     return np.concatenate(parts)[np.argsort(order)]
 
 
 @functools.lru_cache
 def _logits(model, mesh):
-    # Every process reads all of them
+    # Every process reads all outputs
     @functools.partial(jax.jit, out_shardings=sharding.replicated(mesh))
     def logits(params, batch):
         return model.apply(

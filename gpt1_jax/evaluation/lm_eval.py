@@ -1,12 +1,12 @@
-"""Evaluates a pretrained model on tasks of lm-evaluation-harness, zero-shot or few-shot. Not in the
-paper.
+"""Evaluates a pretrained model on tasks of lm-evaluation-harness, zero-shot or few-shot.
 
     gpt1 lm_eval --init_from=runs/gpt1 --tasks=lambada_openai,hellaswag --limit=100 \\
         --out=results.json
     gpt1 lm_eval --init_from=runs/gpt1 --tasks=mine --include_path=my/tasks --samples=samples.jsonl
 
-The first command downloads the tasks' data sets from the Hugging Face Hub; tasks with local files,
-and HF_HUB_OFFLINE=1, download nothing. evaluation/lm_harness.py documents how texts become tokens.
+Not in the paper. The first command downloads the tasks' data sets from the Hugging Face Hub. Tasks
+with local files, and HF_HUB_OFFLINE=1, download nothing. evaluation/lm_harness.py documents how
+texts become tokens.
 """
 
 import importlib.util
@@ -71,7 +71,7 @@ def main() -> None:
         f.batch_size,
         f.step,
     )
-    # First: then it is not lost where nothing can be written
+    # Printed first, so that it is not lost if a file cannot be written
     print(lm_harness.table(found), flush=True)
     if out:
         storage.write(out, json.dumps(found, indent=1).encode() + b'\n', follow=True)

@@ -4,11 +4,11 @@ The harness passes texts, which become tokens as follows:
 
   no context             A line break: pretraining had no start token and joined documents with line
                          breaks.
-  context, continuation  Encoded as one text; the tokens after the context's are scored. White space
+  context, continuation  Encoded as one text. The tokens after the context are scored. White space
                          at the end of the context belongs to the continuation. A continuation that
                          only completes the context's last word is encoded by itself.
   more than n_ctx        The context is truncated from the left, with a notice. A rolling text is
-                         read in the harness's own windows: each token is scored once, and the last
+                         read in the harness's windows: each token is scored once, and the last
                          window is full.
   letter case            Lost: choices that differ only in case tie.
 """
@@ -37,14 +37,15 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance
 
 UNSUPPORTED = 'tasks that generate text, run generated code or show images are not supported'
-RESAMPLES = 1000  # for standard errors; the harness's default of 100,000 takes minutes
+RESAMPLES = 1000  # for standard errors (the harness's default of 100,000 takes minutes)
 
 
 class GPT1(LM):
     """A pretrained model with the interface that the harness calls.
 
-    batch_size: sequences of n_ctx tokens scored at once, more if shorter. It and the order of the
-    requests affect answers only through the rounding of float32 sums, and equal requests tie.
+    batch_size: sequences of n_ctx tokens scored at once, or more if they are shorter. The batch
+    size and the order of the requests affect answers only through the rounding of float32 sums.
+    Equal requests tie.
     """
 
     def __init__(self, model, params, mesh, tokenizer: Tokenizer, batch_size: int = 8) -> None:
@@ -57,15 +58,17 @@ class GPT1(LM):
         self.n_ctx = model.config.n_ctx
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
-        """[(log P in nats of the continuation after the context, whether greedy decoding would
-        generate it)]."""
+        """[(log P in nats, is_greedy)] of each continuation after its context.
+
+        is_greedy: whether greedy decoding would generate it.
+        """
         pairs = [pair(self.tokenizer, *request.args) for request in requests]
         cut = sum(len(context) + len(ids) > self.n_ctx + 1 for context, ids in pairs)
         _print_notice(cut, len(pairs), self.n_ctx)
         return self._score(pairs)
 
     def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
-        """[log P in nats of a whole text]; 0 for a blank one."""
+        """[log P in nats of a whole text], with 0 for a blank text."""
         texts = [request.args[0] for request in requests]
         pairs = [([self.tokenizer.newline_id], self.tokenizer.encode(text)) for text in texts]
         return [nats for nats, _ in self._score(pairs)]
@@ -92,8 +95,10 @@ class GPT1(LM):
 
 
 def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[int], list[int]]:
-    """(ids of a context, never empty, ids of the continuation to score). UserError if the latter
-    has no tokens."""
+    """(ids of a context, never empty, ids of the continuation to score).
+
+    UserError if the continuation has no tokens.
+    """
     whole = tokenizer.encode(context + continuation)
     end = zero_shot_heuristics.end_of_prefix(whole, context, tokenizer)
     before = whole[:end]
@@ -109,8 +114,11 @@ def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[in
 
 
 def windows(context: list[int], ids: list[int], n_ctx: int) -> list[tuple[list[int], int]]:
-    """[(ids, n)] for log_probs.last_tokens: one window with as much of the context as fits, or, if
-    the ids alone are too many, the harness's rolling windows."""
+    """[(ids, n)] for log_probs.last_tokens.
+
+    One window with as much of the context as fits, or the harness's rolling windows if the ids are
+    too many even without a context.
+    """
     if 0 < len(ids) <= n_ctx:
         return [((context + ids)[-n_ctx - 1 :], len(ids))]
     rolling = map(
@@ -128,15 +136,17 @@ def evaluate(
     batch_size: int = 8,
     step: int | None = None,
 ) -> tuple[dict, list[dict]]:
-    """The harness's results of a pretrained run on tasks: (results, samples), as JSON values.
+    """Evaluates a pretrained run on tasks of the harness: (results, samples), as JSON values.
 
-    tasks:   names of tasks, groups or tags. include_path: a directory of YAML files with further
-             tasks.
-    limit:   the number of items of each task; below 1 a fraction of them. num_fewshot: replaces the
-             tasks' own number, unless that is 0.
-    results: the harness's, with the run, the step, the digest of its parameters and all versions.
-             samples: a dict per item, with its requests and the model's answers.
-    UserError for a mistake in any of these, or a task that cannot be loaded.
+    tasks: names of tasks, groups or tags.
+    include_path: a directory of YAML files with further tasks.
+    limit: the number of items of each task, or below 1 a fraction of them.
+    num_fewshot: replaces the tasks' number, unless that is 0.
+    results: the harness's results, with the run, the step, the digest of its parameters and all
+        versions.
+    samples: a dict per item, with its requests and the model's answers.
+
+    UserError for a mistake in any argument, or a task that cannot be loaded.
     """
     if limit is not None and not limit > 0:
         raise UserError(f'limit is {limit}, must be above 0')
@@ -171,8 +181,10 @@ def evaluate(
 def load_tasks(
     names: Sequence[str], include_path: storage.Path | None = None, num_fewshot: int | None = None
 ) -> dict:
-    """The harness's tasks of these names, with their data sets. UserError for a task that is
-    unknown or cannot be loaded."""
+    """Loads the harness's tasks of these names, with their data sets.
+
+    UserError for a task that is unknown or cannot be loaded.
+    """
     if include_path is not None and not include_path.is_dir():
         raise UserError(f'{include_path}: not a directory of tasks')
     further = None if include_path is None else str(include_path)
@@ -209,7 +221,7 @@ def load_tasks(
 
 
 def table(found: dict) -> str:
-    """The results as the harness prints them."""
+    """Formats the results as the harness does."""
     return '\n'.join(
         utils.make_table(found, column) for column in ('results', 'groups') if found.get(column)
     )

@@ -1,5 +1,4 @@
-"""Loads the model and the parameters of a run at one saved step, placed on the devices of a
-mesh."""
+"""Loads a run's model and its parameters at a saved step onto the devices of a mesh."""
 
 from typing import Any, NamedTuple
 
@@ -47,13 +46,16 @@ class FineTuned(NamedTuple):
     params: Any
     mesh: jax.sharding.Mesh
     n_ctx: int  # the maximum length of a sequence in tokens
-    # Of any rows, as are batch_sizes, so that calls reuse the compiled programs
+    # Like batch_sizes, the same for any rows, so that calls reuse the compiled programs
     sizes: batches.Sizes
     batch_sizes: tuple[int, ...]  # numbers of rows that a batch is padded to, ascending
 
 
 def open_pretrained(path: storage.Path) -> workdir.Run:
-    """The pretrained run in a directory. UserError if it holds none, or a fine-tuned one."""
+    """Opens the pretrained run in a directory.
+
+    UserError if it holds no run, or a fine-tuned run.
+    """
     run = workdir.load(path)
     if run.config['kind'] != 'pretrain':
         raise UserError(
@@ -65,11 +67,11 @@ def open_pretrained(path: storage.Path) -> workdir.Run:
 def pretrained(
     run: workdir.Run, step: int, mesh: jax.sharding.Mesh, float32: bool = False
 ) -> tuple[Any, Any]:
-    """(backbone, params) of a pretrained run at a saved step. float32: compute in float32 whatever
-    the run's dtype.
+    """Loads a pretrained run at a saved step: (backbone, params).
 
-    Layers are unrolled as this device's default has it, not as in training: with unrolled layers,
-    decoding with a KV cache is three times slower on a CPU.
+    float32: compute in float32 whatever the run's dtype. Layers are unrolled by this device's
+    default and not as in training: with unrolled layers, decoding with a KV cache is three times
+    slower on a CPU.
     """
     exact = {'dtype': 'float32', 'precision': 'highest'} if float32 else {}
     model = backbone(run.config['model'] | {'unroll': 0} | exact)
@@ -80,8 +82,10 @@ def pretrained(
 
 
 def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
-    """A fine-tuned run at a saved step, by default the best on dev. UserError for another run, or
-    without that step."""
+    """Loads a fine-tuned run at a saved step, by default the best on dev.
+
+    UserError for another kind of run, or if the step is not there.
+    """
     config = fine_tuned_config(run)
     task = tasks.of(config)
     mesh = sharding.make_mesh()
@@ -93,7 +97,7 @@ def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
     params = checkpoint.restore_params(
         run.checkpoints, run.step(step), sharding.abstract(shapes, mesh)
     )
-    lengths = sorted(config['lengths'])  # of training; rows may be longer
+    lengths = sorted(config['lengths'])  # of training, but rows may be longer
     while lengths[-1] < n_ctx:
         lengths.append(padding.padded(lengths[-1] + 1, n_ctx))
     sizes = batches.Sizes(tuple(lengths), sequences, max(1, len(task.labels)))
@@ -111,8 +115,10 @@ def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
 
 
 def fine_tuned_config(run: workdir.Run) -> dict:
-    """The config of a fine-tuned run. UserError for a pretrained run, or a field that is missing or
-    invalid."""
+    """The config of a fine-tuned run.
+
+    UserError for a pretrained run, or for a field that is missing or invalid.
+    """
     if run.config['kind'] != 'finetune':
         raise UserError(f'{run.path}: not a fine-tuned run')
     try:

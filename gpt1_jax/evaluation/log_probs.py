@@ -1,8 +1,8 @@
 """Section 5, Zero-shot Behaviors: log-probabilities of given tokens under a pretrained model.
 
-Sequences with a common prefix, such as the answers to a question, share one forward pass over it (a
-KV cache). Logits are computed only at scored positions. Sequences of similar length are batched
-together (padding.py).
+Sequences with a common prefix, such as the answers to a question, share one forward pass over the
+prefix (a KV cache). Logits are computed only at scored positions. Sequences of similar length are
+batched together (padding.py).
 """
 
 import functools
@@ -30,13 +30,15 @@ def last_tokens(
     tokens_per_batch: int = 4096,
     progress: Callable = iter,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence,
-    and whether greedy decoding would produce them.
+    """Scores the last n tokens of each sequence: (float64[N], bool[N]).
 
-    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order; the last id is only a
-    target. The softmax is over the vocabulary, without special tokens and positions. Equal
-    sequences are scored once and tie exactly: in batches of different shapes their sums would
-    differ by rounding. progress: wraps the list of batches, such as tqdm.
+    The first array has their log-probability in nats. The second is True if greedy decoding would
+    produce these tokens. The softmax is over the vocabulary, without special tokens and positions.
+
+    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order. The last id is only a
+        target. Equal sequences are scored once and tie exactly: in batches of different shapes
+        their sums would differ by rounding.
+    progress: wraps the list of batches, such as tqdm.
     """
     sequences, places = distinct(sequences)
     sums = np.zeros(len(sequences))
@@ -54,8 +56,10 @@ def last_tokens(
 
 
 def _arrays(sequences, G: int, shape: Shape, batch: Sequence[Group]) -> tuple[np.ndarray, ...]:
-    """The arguments of `of_groups` after params: the groups of a batch, padded with zeros to G
-    groups of this Shape."""
+    """The arguments of `of_groups` after params, for the groups of a batch.
+
+    They are padded with zeros to G groups of this Shape.
+    """
     K, P, S, T = shape
     prefixes = np.zeros((G, P), np.int32)
     known = np.zeros(G, np.int32)
@@ -82,12 +86,11 @@ def by_token(
     stride: int | None = None,
     tokens_per_batch: int = 4096,
 ) -> np.ndarray:
-    """float64[n - 1]: the log-probability, in nats, of each token of a text after the first. ids:
-    int[n], n >= 2.
+    """The log-probability in nats of each token of a text after the first: float64[n - 1].
 
-    A window of n_ctx tokens starts every `stride` tokens, by default every n_ctx. The first window
-    scores all of its targets, later ones the last `stride`, which have at least n_ctx - stride + 1
-    tokens of context.
+    ids: int[n], n >= 2. A window of n_ctx tokens starts every `stride` tokens, by default every
+    n_ctx. The first window scores all of its targets. Later windows score the last `stride`, which
+    have at least n_ctx - stride + 1 tokens of context.
     """
     n_ctx = model.config.n_ctx
     stride = stride or n_ctx
@@ -99,7 +102,7 @@ def by_token(
     padded[: len(ids)] = ids
     windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1)[starts]
 
-    def score(rows):  # each a group of one sequence, without a prefix
+    def score(rows):  # each row is a group of one sequence, without a prefix
         nothing = np.zeros(size, np.int32)
         logs, _ = of_groups(model, mesh)(
             params, rows[:, :0], nothing, rows[:, None, :-1], nothing[:, None], rows[:, None, 1:]
@@ -117,12 +120,14 @@ def by_token(
 
 @functools.lru_cache
 def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """(params, prefixes int[G, P], known int[G], rests int[G, K, S], first int[G, K], targets
-    int[G, K, T]) -> (float32[G, K, T], bool[G, K, T]): log P of each target, and whether no token
-    is more probable.
+    """Returns a jitted function that scores groups of sequences.
 
-    Sequence k of group g is prefixes[g, :known[g]] followed by rests[g, k]; rests[g, k, first[g,
-    k]] precedes its first target.
+        (params, prefixes int[G, P], known int[G], rests int[G, K, S], first int[G, K],
+         targets int[G, K, T]) -> (float32[G, K, T], bool[G, K, T])
+
+    The results are log P of each target, and whether no token is more probable. Sequence k of group
+    g is prefixes[g, :known[g]] followed by rests[g, k]. The token rests[g, k, first[g, k]] precedes
+    its first target.
     """
     rows = sharding.batch_sharding(mesh)
 
@@ -133,7 +138,7 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
         T = targets.shape[2]
         rests = rests.reshape(G * K, S)
         if P:
-            # One pass over each prefix; then its cache is copied for each of the group's K
+            # One pass over each prefix. Its cache is then copied for each of the group's K
             # sequences.
             cache = model.empty_cache(G, P + S)
             _, cache = kv_cache.read(model, params, cache, prefixes, known)

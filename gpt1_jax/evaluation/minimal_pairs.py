@@ -1,10 +1,9 @@
-"""BLiMP's accuracies from the log-probabilities of minimal pairs, with bootstrap intervals. Not in
-the paper.
+"""BLiMP's accuracies from the log-probabilities of minimal pairs, with bootstrap intervals.
 
-A pair is right if its good sentence has the higher log-probability; a tie counts half. Accuracies
-are computed per set; a phenomenon's is the mean of its sets, the overall one the mean of all sets.
-Published figures differ in conventions, each worth a point or two, so each convention is a metric
-(see `report`).
+Not in the paper. A pair is right if its good sentence has the higher log-probability. A tie counts
+half. Accuracies are computed per set. A phenomenon's accuracy is the mean of its sets, and the
+overall accuracy is the mean of all sets. Published figures differ in conventions, each worth a
+point or two, so each convention is a metric (see `report`).
 """
 
 import collections
@@ -30,10 +29,10 @@ def report(
 ) -> list[dict]:
     """The rows of results.jsonl for a checkpoint, over all pairs, each phenomenon and each set.
 
-    pairs: zero_shot_heuristics.Row, with ids PHENOMENON/SET/PAIR. scores: float[pairs, 2], the good
-    sentence first.
-    score: as in zero_shot_heuristics.answer_scores, for first tokens. chosen: 'SET/PAIR' of the
-    filtered pairs, if any.
+    pairs: zero_shot_heuristics.Row, with ids PHENOMENON/SET/PAIR.
+    scores: float[pairs, 2], the good sentence first.
+    score: as in zero_shot_heuristics.answer_scores, for first tokens.
+    chosen: 'SET/PAIR' of the filtered pairs, if any.
     """
     ids = [pair.id for pair in pairs]
     half = outcomes(scores)
@@ -45,7 +44,7 @@ def report(
         'accuracy': sets,
         'accuracy_ties_wrong': set_means(ids, np.floor(half)),  # as in the BLiMP paper
         'accuracy_ties_right': set_means(ids, np.ceil(half)),  # as in lm-evaluation-harness
-        'accuracy_phenomena': phenomena(sets),  # their mean, not that of the sets
+        'accuracy_phenomena': phenomena(sets),  # the mean of phenomena, not of sets
         # A sentence's first token, after the line break, is only context.
         'accuracy_first_unscored': set_means(ids, outcomes(scores - first_tokens.reshape(-1, 2))),
     }
@@ -77,27 +76,32 @@ def report(
 
 
 def outcomes(scores: np.ndarray) -> np.ndarray:
-    """float[pairs] of float[pairs, 2], the good sentence first: 1 if its score is higher, 0.5 for a
-    tie, else 0."""
+    """The outcome of each pair, float[pairs]: 1 if the good sentence wins, 0.5 for a tie, else 0.
+
+    scores: float[pairs, 2], the good sentence first.
+    """
     return (1 + np.sign(scores[:, 0] - scores[:, 1])) / 2
 
 
 def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Estimate]:
-    """{'PHENOMENON/SET': Estimate}, by name. values: float[pairs], outcomes or differences of two
-    models' outcomes."""
+    """{'PHENOMENON/SET': Estimate}, by name.
+
+    values: float[pairs], outcomes or differences of two models' outcomes.
+    """
     by_set: dict[str, list] = collections.defaultdict(list)
     for name, value in zip(ids, values, strict=True):
         by_set[name.rpartition('/')[0]].append((value, 1))
     found = {}
     for name, terms in sorted(by_set.items()):
-        seed = zlib.crc32(name.encode())  # a set's own: its resamples do not depend on other sets
+        # by set, so that its resamples do not depend on other sets
+        seed = zlib.crc32(name.encode())
         (draws,) = resampled([np.array(terms)], metrics.ratio, seed, grouped=True)
         found[name] = Estimate(float(np.mean(terms, axis=0)[0]), draws, len(terms))
     return found
 
 
 def phenomena(sets: dict[str, Estimate]) -> dict[str, Estimate]:
-    """{phenomenon: Estimate} over its sets, given those of `set_means`."""
+    """{phenomenon: Estimate} over its sets, given the Estimates of `set_means`."""
     by_phenomenon: dict[str, list[Estimate]] = collections.defaultdict(list)
     for name, estimate in sets.items():
         by_phenomenon[name.partition('/')[0]].append(estimate)

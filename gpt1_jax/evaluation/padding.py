@@ -1,7 +1,7 @@
-"""Padded lengths and batches for scoring: which sequences share a prefix, and which are padded to
-the same shape.
+"""Padded lengths and batches for scoring.
 
-Each shape is a program to compile, so there should be few shapes, with little padding.
+Chooses the sequences that share a prefix, and the sequences that are padded to the same shape. Each
+shape is a program to compile, so there should be few shapes, with little padding.
 """
 
 import bisect
@@ -15,7 +15,7 @@ import numpy as np
 
 from gpt1_jax.data.batches import cheapest_cuts
 
-MAX_GROUP = 8  # sequences that share one prefix; each has a copy of its KV cache
+MAX_GROUP = 8  # sequences that share one prefix (each has a copy of its KV cache)
 MAX_BUCKETS = 4  # shapes that the groups of the same number of sequences are padded to
 
 
@@ -23,7 +23,7 @@ class Shape(NamedTuple):
     """The sizes that a group is padded to."""
 
     K: int  # sequences
-    P: int  # tokens of the common prefix, read once; 0 for none
+    P: int  # tokens of the common prefix, read once, or 0 for none
     S: int  # tokens per sequence after the prefix
     T: int  # scored tokens per sequence
 
@@ -46,8 +46,9 @@ def padded(length: int, n_ctx: int, least: int = 16) -> int:
 
     least: the smallest of these lengths, a power of two up to 16.
     """
-    # Powers of two up to 64, then growing by a half, rounded to a multiple of 16: few lengths, and
-    # less than half of a sequence is padding, above 64 tokens less than a third.
+    # Lengths are powers of two up to 64, then grow by a half, rounded to a multiple of 16. So there
+    # are few lengths, and of a sequence above 8 tokens less than half is padding, or less than a
+    # third above 64 tokens.
     size = least
     while size < min(length, n_ctx):
         size = size * 2 if size < 64 else size + size // 2 // 16 * 16
@@ -55,15 +56,17 @@ def padded(length: int, n_ctx: int, least: int = 16) -> int:
 
 
 def batch_size(tokens_per_batch: int, length: int, mesh: jax.sharding.Mesh) -> int:
-    """How many sequences of this length to compute at once: at least one, rounded up to a multiple
-    of the devices."""
+    """How many sequences of this length to compute at once.
+
+    At least one, rounded up to a multiple of the devices.
+    """
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     rows = max(1, tokens_per_batch // length)
     return -(-rows // devices) * devices
 
 
 def in_batches(compute: Callable[..., Any], size: int, *arrays: np.ndarray) -> np.ndarray:
-    """compute(*arrays) in batches of `size` rows, the last of which is filled up with zeros."""
+    """compute(*arrays) in batches of `size` rows. The last batch is filled up with zeros."""
     found = []
     for first in range(0, len(arrays[0]), size):
         parts = [array[first : first + size] for array in arrays]
@@ -74,8 +77,10 @@ def in_batches(compute: Callable[..., Any], size: int, *arrays: np.ndarray) -> n
 
 
 def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Group]:
-    """Partition sequences (ids, n), whose last n ids are scored, into Groups such that few tokens
-    are read in all."""
+    """Partitions sequences (ids, n), whose last n ids are scored, into Groups.
+
+    The Groups are chosen so that few tokens are read in all.
+    """
     order = sorted(range(len(sequences)), key=lambda i: sequences[i][0])
     common = [0]  # common[i]: length of the common prefix of sequences order[i - 1] and order[i]
     for i, j in itertools.pairwise(order):
@@ -95,8 +100,8 @@ def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Grou
         scored = 0
         for start in range(end - 1, max(end - MAX_GROUP, 0) - 1, -1):
             ids, n = sequences[order[start]]
-            # Every sequence reads the token before its first scored one itself, which predicts that
-            # one.
+            # Every sequence itself reads the token before its first scored token, which predicts
+            # it.
             shared = min(shared, len(ids) - 1 - n)
             longest = max(longest, len(ids) - 1)
             scored = max(scored, n)
@@ -115,7 +120,7 @@ def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Grou
 
     groups: list[Group] = []
     end = len(order)
-    while end > 0:  # back from the end: each best[end] names the last group of the best cut
+    while end > 0:  # back from the end, where each best[end] names the last group of the best cut
         group = best[end][1]
         groups.append(group)
         end -= len(group.members)
@@ -125,12 +130,12 @@ def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Grou
 def batches(
     groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.Mesh
 ) -> Iterator[tuple[int, Shape, list[Group]]]:
-    """Yield (G, Shape, groups) of each batch: its groups are padded to this Shape, and their number
-    to G.
+    """Yields (G, Shape, groups) of each batch.
 
-    Compiling a (G, Shape) mostly takes longer than the padding it saves: groups of the same number
-    of sequences have at most MAX_BUCKETS shapes, and no more than they fill batches. G is that of a
-    full batch, or a power of two.
+    The groups are padded to this Shape, and their number to G. Compiling for a (G, Shape) mostly
+    takes longer than the padding that it saves. So groups of the same number of sequences have at
+    most MAX_BUCKETS shapes, and no more shapes than they fill batches. G is the size of a full
+    batch, or a power of two.
     """
     for K in sorted({group.shape.K for group in groups}):
         same = [group for group in groups if group.shape.K == K]
@@ -143,10 +148,13 @@ def batches(
 
 
 def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
-    """Partition groups of the same number of sequences into at most n buckets, each padded to its
-    Shape, the largest of each size, such that few tokens are read."""
+    """Partitions groups of the same number of sequences into at most n buckets.
+
+    Each bucket is padded to its Shape, the largest of each size. The buckets are chosen so that few
+    tokens are read.
+    """
     groups = sorted(groups)
-    shapes = sorted({group.shape for group in groups})  # a bucket is a run of these
+    shapes = sorted({group.shape for group in groups})  # a bucket has consecutive shapes
     below = np.array(
         [
             0,
@@ -158,7 +166,7 @@ def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
     )
     costs = np.zeros((len(shapes), len(below)), int)
     for i in range(len(shapes)):
-        # Of the runs that begin with shapes[i]
+        # For the runs that begin with shapes[i]
         largest = Shape(*np.maximum.accumulate(shapes[i:]).T)
         costs[i, i + 1 :] = largest.tokens * (below[i + 1 :] - below[i])
     ends = [0, *below[list(cheapest_cuts(costs, n))].tolist()]

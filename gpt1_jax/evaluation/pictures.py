@@ -1,5 +1,7 @@
-"""Pictures for a notebook: attention maps as a PNG, and a text coloured by the surprisal of its
-tokens as HTML."""
+"""Pictures for a notebook.
+
+They are attention maps as a PNG, and a text coloured by the surprisal of its tokens as HTML.
+"""
 
 import html
 import math
@@ -21,18 +23,19 @@ def attention(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
 ) -> None:
-    """Write a PNG with a row for each layer and a panel for each head: how much each token attends
-    to those before it.
+    """Writes a PNG that shows how much each token attends to earlier tokens.
 
-    Panels shrink where they are many or the text is long; where the tokens' labels could not be
-    read there are none. pieces, maps [N, H, L, L]: of api.Trained.attention. layers, heads: those
-    to show, numbered from 0, by default all.
+    There is a row for each layer and a panel for each head. Panels are smaller if there are many,
+    or if the text is long. Tokens have no labels if these would be unreadable.
+
+    pieces, maps [N, H, L, L]: of api.Trained.attention. layers, heads: the numbers of the layers
+    and heads to show, counted from 0, by default all.
     """
     layers = range(maps.shape[0]) if layers is None else layers
     heads = range(maps.shape[1]) if heads is None else heads
     names = [label(piece) for piece in pieces]
     L = len(pieces)
-    # Of a panel, in inches: wide enough for its title.
+    # The side of a panel in inches, wide enough for its title.
     side = max(
         1.35,
         min(
@@ -67,11 +70,10 @@ def attention(
 
 
 def surprise(pieces: Sequence[str], log_probabilities: Sequence[float]) -> str:
-    """HTML of a text whose tokens are the darker the less probable they are given those before
-    them.
+    """HTML of a text in which less probable tokens are darker.
 
-    pieces, log_probabilities: of api.Trained.score, n and n - 1 of them. A token's tooltip gives
-    its surprisal in bits, -log2 of its probability.
+    The probability is given all earlier tokens. pieces, log_probabilities: of api.Trained.score, n
+    and n - 1 of them. A token's tooltip gives its surprisal in bits, -log2 of its probability.
     """
     predicted = [-float(log) / math.log(2) for log in log_probabilities]
     tokens = [_token(piece, bits) for piece, bits in zip(pieces, [None, *predicted], strict=True)]
@@ -96,8 +98,10 @@ def surprise(pieces: Sequence[str], log_probabilities: Sequence[float]) -> str:
 
 
 def label(piece: str) -> str:
-    """A token as an axis label: 'cat ' -> 'cat', 'ca', which does not end its word, -> 'ca-', a
-    line break -> '↵'."""
+    """A token as an axis label.
+
+    'cat ' -> 'cat'. 'ca', which does not end its word, -> 'ca-'. A line break -> '↵'.
+    """
     if piece == '\n':
         return '↵'
     return (piece.strip() or '␣') if piece.endswith(' ') else f'{piece}-'

@@ -3,9 +3,10 @@
     gpt1 metrics --predictions=runs/cola/predictions_dev.jsonl
 
 prints every metric that applies, with its 95% bootstrap interval.
-Degenerate inputs: nan without items, and for a correlation with a constant. As in scikit-learn, F1
-is 0 without positives in gold and predictions, and Matthews is 0 if a row or column of the
-confusion table is empty.
+
+Degenerate inputs: a metric is nan without items, and a correlation with a constant is nan. As in
+scikit-learn, F1 is 0 without positives in gold and predictions, and Matthews is 0 if a row or
+column of the confusion table is empty.
 """
 
 from absl import flags
@@ -15,7 +16,7 @@ from gpt1_jax.errors import UserError
 
 
 def run(path: str | storage.Path, positive: int | None = None) -> list[str]:
-    """A line for each metric of a predictions file. positive: the label that F1 counts."""
+    """Returns a line for each metric of a predictions file. positive: the label that F1 counts."""
     _, gold, scores = metrics.read_predictions(storage.path(path))
     n_labels = scores.shape[1]
     if positive is not None and not (n_labels > 1 and 0 <= positive < n_labels):

@@ -1,5 +1,4 @@
-"""What a model computes of given sequences: hidden states (Section 3.2) and attention probabilities
-(Section 3.1)."""
+"""Computes hidden states (Section 3.2) and attention probabilities (Section 3.1) of sequences."""
 
 import collections
 import functools
@@ -24,11 +23,11 @@ TOKENS = 4096  # in a batch
 def mean_states(
     model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]]
 ) -> np.ndarray:
-    """float32[n, D]: the mean of the last block's hidden states at the last m tokens of each (ids,
-    m), none longer than the context; zeros where m is 0. m = 1: h_l^m, which a fine-tuned
-    classifier reads at the extract token.
+    """The mean of the last block's hidden states at the last m tokens of each (ids, m).
 
-    model, params: a backbone.
+    The result is float32[n, D], with zeros if m is 0. With m = 1 it is h_l^m, which a fine-tuned
+    classifier reads at the extract token. No sequence may be longer than the context. model,
+    params: a backbone.
     """
     by_length = collections.defaultdict(list)
     for i, (ids, _) in enumerate(sequences):
@@ -52,8 +51,10 @@ def mean_states(
 
 @functools.lru_cache
 def _mean_states(model, mesh):
-    """(params, tokens int[B, L], read bool[B, L]) -> float32[B, D], the mean of the hidden states
-    that are read."""
+    """(params, tokens int[B, L], read bool[B, L]) -> float32[B, D].
+
+    The result is the mean of the hidden states that are read.
+    """
     rows = sharding.batch_sharding(mesh)
 
     @functools.partial(
@@ -68,12 +69,13 @@ def _mean_states(model, mesh):
 
 
 def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
-    """float32[N, B, H, L, L]: how much position i attends to position j, as transformers'
-    `output_attentions`.
+    """How much position i attends to position j: float32[N, B, H, L, L].
 
-    Rows sum to 1; j > i is 0. No dropout. model, params: a GPT, of a fine-tuned run its backbone.
-    tokens: int[B, L]. UserError for an LSTM, for model.ops.attention, and for more tokens than the
-    context holds.
+    The layout is as in transformers' `output_attentions`. Rows sum to 1, and entries with j > i are
+    0. No dropout.
+
+    model, params: a GPT, or the backbone of a fine-tuned run. tokens: int[B, L]. UserError for an
+    LSTM, for model.ops.attention, and for more tokens than the context holds.
     """
     if not hasattr(model.config, 'n_head'):
         raise UserError("an LSTM has no attention: model.kind is 'lstm'")
@@ -89,7 +91,7 @@ def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
 def _maps(model):
     @jax.jit
     def maps(params, tokens):
-        # Queries and keys are captured, as the model's fused attention may never hold the
+        # Queries and keys are captured, because the model's fused attention may never hold the
         # probabilities.
         _, found = model.apply(
             {'params': params},

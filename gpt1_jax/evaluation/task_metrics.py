@@ -1,5 +1,4 @@
-"""Section 4.2: a task's metrics over all rows of a split and over each of its groups (RACE-m and
-RACE-h)."""
+"""Section 4.2: a task's metrics over a split and over each of its groups (RACE-m and RACE-h)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,15 +13,19 @@ MOST_LABELS = 12  # of a confusion matrix that is printed
 
 
 def compute(task: Task, gold: ArrayLike, scores: np.ndarray) -> dict[str, float]:
-    """{metric: fraction} of a task's metrics; F1 counts the positive label. gold, scores: see
-    metrics.compute."""
+    """Computes {metric: fraction} of a task's metrics. F1 counts the positive label.
+
+    gold, scores: see metrics.compute.
+    """
     positive = task.positive if task.score is None and 'f1' in task.metrics else None
     return metrics.compute(task.metrics, gold, scores, positive)
 
 
 def summary(task: Task, gold: Sequence, scores: np.ndarray) -> list[str]:
-    """What to hold a classifier's metrics against: those of its most frequent label, and the
-    confusion matrix."""
+    """Lines to compare a classifier's metrics with.
+
+    They are the metrics of always predicting the most frequent label, and the confusion matrix.
+    """
     if task.score is not None:
         return []
     labels = np.asarray(gold)
@@ -48,8 +51,10 @@ def summary(task: Task, gold: Sequence, scores: np.ndarray) -> list[str]:
 def rows(
     task: Task, split: str, ids: Sequence[str], gold: Sequence, scores: np.ndarray
 ) -> Iterator[dict]:
-    """Yield {'task', 'split', 'group', 'n', 'metric', 'value'} of each metric over all rows, whose
-    group is None, and over each group of the task that has rows."""
+    """Yields {'task', 'split', 'group', 'n', 'metric', 'value'} of each metric.
+
+    First over all rows, whose group is None, then over each group of the task that has rows.
+    """
     labels = np.array(gold)
     for group in (None, *task.groups):
         chosen = [i for i, name in enumerate(ids) if group is None or name.startswith(f'{group}/')]

@@ -1,8 +1,7 @@
-"""Generates text after prompts with a pretrained model, with stop strings and streaming. Not in the
-paper.
+"""Generates text after prompts with a pretrained model, with stop strings and streaming.
 
-decoding.py generates the tokens. Their text is that of data/tokenizer.py: lower-case, punctuation
-set off by spaces.
+Not in the paper. decoding.py generates the tokens. data/tokenizer.py turns them into text: lower
+case, with punctuation set off by spaces.
 """
 
 import dataclasses
@@ -32,8 +31,9 @@ PROMPT = 8  # tokens, of a sample in training
 class Continuation:
     """The generated continuation of a prompt.
 
-    ids: its tokens. text: their text up to the stop string; until it is complete, as far as it is
-    final. reason: 'stop' at a stop string, or 'length'; '' until it is complete.
+    ids: its tokens.
+    text: their text up to the stop string. Until it is complete, only the final part.
+    reason: 'stop' at a stop string, or 'length', or '' until it is complete.
     """
 
     ids: list[int] = dataclasses.field(default_factory=list)
@@ -41,7 +41,7 @@ class Continuation:
     reason: str = ''
 
     def append(self, tokenizer: Tokenizer, token: int, stops: Sequence[str], last: bool) -> None:
-        """Add a token. last: whether it is the last one requested."""
+        """Adds a token. last: whether it is the last token that was requested."""
         self.ids.append(token)
         whole = tokenizer.decode(self.ids)
         ends = [end for end in map(whole.find, stops) if end >= 0]
@@ -66,15 +66,17 @@ def generate(
     stop: str | Sequence[str] | None = (),
     show: Callable[[int, str], None] | None = None,
 ) -> list[Continuation]:
-    """The continuation of each prompt, generated in one batch.
+    """Generates the continuation of each prompt, in one batch.
 
     prompts: texts, or their ids. A prompt that is given several times has as many samples.
-    tokens:  the maximum number of tokens. how: see decoding.Sampling. Equal arguments give equal
-             text; a sample does not depend on the other prompts.
-    stop:    a text ends before the first of these strings. Each is matched in lower case, and as
-             the tokenizer writes it: 'End.' also matches 'end .', and '\\n\\n' the single line
-             break written for it.
-    show:    called with (index of the prompt, text so far) as words become complete.
+    tokens: the maximum number of tokens.
+    how: see decoding.Sampling. Equal arguments give equal text. A sample does not depend on the
+        other prompts.
+    stop: a text ends before the first of these strings. Each is matched in lower case, and as the
+        tokenizer writes it: 'End.' also matches 'end .', and '\\n\\n' the single line break written
+        for it.
+    show: called with (index of the prompt, text so far) as words become complete.
+
     UserError for an empty prompt or stop string, and for an invalid number. Notices on stderr say
     that a prompt is longer than the context, and that the text will outgrow it.
     """
@@ -99,8 +101,10 @@ def generate(
 
 
 def _print_notices(model, longest, tokens):
-    """Print to stderr what the context cuts off when `tokens` are generated after prompts of at
-    most `longest`."""
+    """Prints to stderr that the context will cut off tokens.
+
+    longest: of the prompts. tokens: to generate after them.
+    """
     n_ctx = model.config.n_ctx
     if longest > n_ctx:
         print(
@@ -108,7 +112,7 @@ def _print_notices(model, longest, tokens):
             f'first {longest - n_ctx:,}',
             file=sys.stderr,
         )
-    # The last token is generated, but not read.
+    # The last token is generated but not read.
     if min(n_ctx, longest) + tokens - 1 > n_ctx and kv_cache.bounded(model):
         print(
             f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text continues '
@@ -119,14 +123,18 @@ def _print_notices(model, longest, tokens):
 
 
 def stream(ids: Sequence[int], sample: int) -> int:
-    """The random stream of a sample, a uint32 that depends on its prompt and number, not on the
-    batch."""
+    """The random stream of a sample, a uint32.
+
+    It depends on the prompt and the number of the sample, not on the batch.
+    """
     return zlib.crc32(np.array([sample, *ids], '<i4').tobytes())
 
 
 def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
-    """The ids of each prompt. UserError for a prompt without a token, or with an id outside the
-    vocabulary."""
+    """The ids of each prompt.
+
+    UserError for a prompt without a token, or with an id outside the vocabulary.
+    """
     encoded = [
         tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts
     ]
@@ -139,8 +147,9 @@ def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[lis
 
 
 def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[str]:
-    """The forms in which stop strings are matched; None for no strings. UserError for an empty
-    string or another type.
+    """The forms in which stop strings are matched.
+
+    stop: None means no strings. UserError for an empty string or another type.
 
     ['End.\\n\\n'] -> ['end.\\n\\n', 'end .\\n']
     """
@@ -154,8 +163,10 @@ def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[s
 
 
 def _as_decoded(tokenizer, text):
-    """The text as the tokenizer writes it in the middle of a text, where it keeps white space at
-    either end."""
+    """The text as the tokenizer writes it inside another text.
+
+    There the tokenizer keeps white space at either end.
+    """
     found = tokenizer.decode(tokenizer.encode(f'a {text} a'))[1:-1]
     if not text[0].isspace():
         found = found.removeprefix(' ')
@@ -177,11 +188,12 @@ def held_back(text: str, stops: Sequence[str]) -> int:
 def sampler(
     fields: dict, mesh: Mesh, tokenizer: Tokenizer, held_out: TokenStream, n: int
 ) -> Callable[[Any], str] | None:
-    """For a model in training, a function params -> 'the first words of the validation text | the n
-    tokens that the model continues with', always with the same random numbers.
+    """Returns a function that generates a sample from a model in training.
 
-    fields: of the model. None if n is 0, and with several processes, as none of them holds all
-    parameters.
+        params -> 'the first words of the validation text | the n tokens that the model adds'
+
+    The function always uses the same random numbers. fields: of the model. Returns None if n is 0,
+    and with several processes, because none of them holds all parameters.
     """
     if n == 0 or jax.process_count() > 1:
         return None

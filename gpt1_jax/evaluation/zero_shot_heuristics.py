@@ -1,20 +1,19 @@
-"""Section 5, Zero-shot Behaviors: for each task, the token sequences of a row's answers, and how
-they are compared.
+"""Section 5, Zero-shot Behaviors: the sequences of a row's answers, and how they are compared.
 
   cola            a sentence's mean token log-probability, against a threshold
   sst2            the text and `very`: is `positive` or `negative` the more likely next word?
   race            the answer with the highest mean token log-probability, given document and
-                  question; also the quickstart's `word_order` and `continuation`, and any other
-                  task with choices
+                  question (also for the quickstart's `word_order` and `continuation`, and for any
+                  other task with choices)
   dpr             the pronoun replaced by each candidate: the highest mean token log-probability of
-                  what follows (partial scoring, Trinh and Le, 2018)
+                  the text after it (partial scoring, Trinh and Le, 2018)
   blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line
                   break, in float32 (minimal_pairs.py)
 
-There are no special tokens, as in pretraining. So a text's first token is only context; in blimp
-the first token is scored after the line break that ends every line of pretraining's text. Ties go
-to the first answer, except in blimp, where a tie counts half; a CoLA sentence whose score equals
-the threshold has label 0.
+There are no special tokens, as in pretraining. So a text's first token is only context. In blimp
+the first token is scored, after the line break that ends every line of pretraining's text. The
+first answer wins ties, but in blimp a tie counts half. A CoLA sentence whose score equals the
+threshold has label 0.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -29,7 +28,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import minimal_pairs, task_metrics
 
-Candidate = tuple[list[int], int]  # (ids, n): an answer in its context; the last n ids are scored
+Candidate = tuple[list[int], int]  # (ids, n): an answer in its context, whose last n ids are scored
 
 
 def task_report(
@@ -40,7 +39,7 @@ def task_report(
     score: Callable,
     chosen: Collection[str],
 ) -> list[dict]:
-    """The rows of results.jsonl for a checkpoint, of the task's own metrics."""
+    """The rows of results.jsonl for a checkpoint, with the task's metrics."""
     return list(
         task_metrics.rows(
             task, split, [row.id for row in rows], [row.label for row in rows], scores
@@ -51,11 +50,11 @@ def task_report(
 class Heuristic(NamedTuple):
     """How a task is scored."""
 
-    # (example, tokenizer, n_ctx) -> one an answer
+    # (example, tokenizer, n_ctx) -> a sequence for each answer
     sequences: Callable[[Example, Tokenizer, int], list[Candidate]]
     # Compare answers by the mean log-probability of their scored tokens, else by the sum
     mean: bool = True
-    # Of a row's one sequence: its label is 1 above a threshold chosen on the training split
+    # A row has one sequence. Its label is 1 above a threshold chosen on the training split
     threshold: bool = False
     float32: bool = False  # compute in float32, whatever the run's dtype
     report: Callable[..., list[dict]] = task_report  # the rows of results.jsonl
@@ -70,32 +69,35 @@ class Row(NamedTuple):
 
 
 def sentence(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """The text; all tokens but the first are scored."""
+    """The text. All its tokens but the first are scored."""
     ids = tokenizer.encode(example.texts[0])
     return [(ids, len(ids) - 1)]
 
 
 def after_line_break(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """Each choice after the token of a line break; all tokens of the choice are scored."""
+    """Each choice after the token of a line break. All tokens of the choice are scored."""
     texts = [tokenizer.encode(text) for text in example.choices]
     return [([tokenizer.newline_id, *ids], len(ids)) for ids in texts]
 
 
 def sst2(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """The text as released, `very`, then each word, which is one token of the published vocabulary
-    (in others, the log-probabilities of its tokens are summed)."""
+    """The text as released, `very`, then each word.
+
+    A word is one token of the published vocabulary. In other vocabularies the log-probabilities of
+    its tokens are summed.
+    """
     prompt = tokenizer.encode(f'{example.texts[0]} very')
     words = [tokenizer.encode(word) for word in ('negative', 'positive')]
     return [(prompt + word, len(word)) for word in words]
 
 
 def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """Document, question, answer, with nothing between them, as in fine-tuning; the answer is
-    scored.
+    """Document, question, answer, with nothing between them, as in fine-tuning.
 
-    The document of a long row is truncated to its first n_ctx - |q| - max |a_k| tokens, the same
-    for all answers a_k to question q. The question is the last of a row's texts, the document those
-    before it. UserError if question and answer alone fill the context.
+    The answer is scored. The document of a long row is truncated to its first n_ctx - |q| - max
+    |a_k| tokens, the same for all answers a_k to question q. The question is the last of a row's
+    texts, and the texts before it are the document. UserError if question and answer leave no room
+    for a document.
     """
     *before, question = [tokenizer.encode(text) for text in example.texts]
     document = [token for text in before for token in text]
@@ -111,10 +113,10 @@ def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
 
 
 def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """The sentence with each candidate in place of the pronoun; the tokens after the candidate are
-    scored.
+    """The sentence with each candidate in place of the pronoun.
 
-    texts: the parts before and after the pronoun, with spaces: the sentence is encoded as a whole.
+    The tokens after the candidate are scored. texts: the parts before and after the pronoun, with
+    spaces. The sentence is encoded as a whole.
     """
     before, after = example.texts
     found = []
@@ -128,7 +130,8 @@ def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
     """How many of a text's ids spell a prefix of the text.
 
     If the prefix ends inside a word (`Tom` of `Tom'd`), the text has other tokens than the prefix
-    alone; then letters are counted. A token that spans the end of the prefix belongs to the prefix.
+    by itself. Then letters are counted. A token that spans the end of the prefix belongs to the
+    prefix.
     """
     alone = tokenizer.encode(prefix)
     if ids[: len(alone)] == alone:
@@ -165,7 +168,7 @@ def get(task: str) -> Heuristic:
 
 
 def of(task: Task) -> Heuristic:
-    """The Heuristic of a task: by its name, and for any other task with choices as for RACE."""
+    """The Heuristic of a task by its name. Any other task with choices is scored like RACE."""
     if task.name not in HEURISTICS and task.head == 'choice':
         return Heuristic(race)
     return get(task.name)
@@ -179,7 +182,10 @@ def encode_all(
     what: str,
     on_bad: Callable[[str], None] = fail,
 ) -> list[Row]:
-    """Every example as a Row, in order. what, on_bad, UserError: as in inputs.each."""
+    """Encodes every example as a Row, in order.
+
+    what, on_bad, UserError: as in inputs.each.
+    """
 
     def encode(example):
         sequences = heuristic.sequences(example, tokenizer, n_ctx)
@@ -204,11 +210,13 @@ def answer_scores(
     rows: Sequence[Row],
     train: Sequence[Row] | None = None,
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """(scores float[rows, answers], details): the answer with the highest score is the model's.
+    """(scores float[rows, answers], details). The answer with the highest score is the model's.
 
-    score: sequences -> their log-probabilities, as log_probs.last_tokens. train: the rows on which
-    a threshold is chosen. details: {'threshold': nats per token} or {}. Answers that a row lacks
-    score metrics.ABSENT.
+    score: sequences -> their log-probabilities, as log_probs.last_tokens.
+    train: the rows on which a threshold is chosen.
+    details: {'threshold': nats per token} or {}.
+
+    Answers that a row lacks score metrics.ABSENT.
     """
     values = _values(heuristic, score, rows)
     if not heuristic.threshold:
@@ -216,13 +224,15 @@ def answer_scores(
     assert train is not None
     gold = np.array([row.label for row in train])
     threshold = best_threshold(_values(heuristic, score, train)[:, 0], gold)
-    # Label 0 scores 0: label 1 has the higher score where the sentence is above the threshold.
+    # Label 0 scores 0, so label 1 has the higher score if the sentence is above the threshold.
     return np.insert(values - threshold, 0, 0, axis=1), {'threshold': threshold}
 
 
 def _values(heuristic, score, rows):
-    """float[rows, answers]: the mean or the sum of the log-probabilities of each answer's scored
-    tokens."""
+    """The mean or the sum of the log-probabilities of each answer's scored tokens.
+
+    float[rows, answers].
+    """
     sequences = [sequence for row in rows for sequence in row.sequences]
     sums = score(sequences)
     counts = np.array([n for _, n in sequences])
@@ -234,16 +244,18 @@ def _values(heuristic, score, rows):
 
 
 def best_threshold(scores: np.ndarray, gold: np.ndarray) -> float:
-    """The threshold, halfway between two scores, for which `scores > threshold` has the highest
-    Matthews correlation (the lowest such threshold).
+    """The threshold at which `scores > threshold` has the highest Matthews correlation.
 
-    scores: float[n]. gold: int[n], 0 or 1. The paper does not state how it chose the threshold.
+    It is halfway between two scores. Of several such thresholds it is the lowest. The paper does
+    not state how it chose the threshold.
+
+    scores: float[n]. gold: int[n], 0 or 1.
     """
     order = np.argsort(scores, kind='stable')
     ordered = scores[order]
     labels = gold[order]
     # Confusion counts at index i, for a threshold just above ordered[i]: scores up to i get label
-    # 0, others 1.
+    # 0, the others 1.
     tn = np.cumsum(labels == 0).astype(float)
     fn = np.cumsum(labels == 1).astype(float)
     fp = tn[-1] - tn

@@ -22,12 +22,14 @@ VALUES = 'values'
 
 
 class Metric(NamedTuple):
-    """A metric is final(sum over items of terms(gold, predicted)), which makes its bootstrap a
-    matrix product.
+    """A metric that is final(sum over items of terms(gold, predicted)).
 
-    terms: (gold [n], predicted [n]) -> float[n, k]. final: sums float[..., k] -> float[...]. takes:
-    ANY_LABELS, TWO_LABELS (0 and 1; with `positive`, one label against all others) or VALUES
-    (floats).
+    In this form its bootstrap is a matrix product.
+
+    terms: (gold [n], predicted [n]) -> float[n, k].
+    final: sums float[..., k] -> float[...].
+    takes: ANY_LABELS, TWO_LABELS (0 and 1, or one label against all others with `positive`), or
+        VALUES (floats).
     """
 
     terms: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -36,13 +38,15 @@ class Metric(NamedTuple):
 
 
 def hits(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Each item's 1 if it is right, else 0, and 1: float[n, 2]."""
+    """Two numbers for each item, float[n, 2]: 1 if it is right, else 0, and always 1."""
     return np.stack([gold == predicted, np.ones(len(gold))], -1).astype(np.float64)
 
 
 def counts(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Each item's cell of the confusion table, one-hot float[n, 4]: TP, FP, FN, TN. Labels are 0
-    and 1."""
+    """Each item's cell of the confusion table, one-hot float[n, 4]: TP, FP, FN, TN.
+
+    Labels are 0 and 1.
+    """
     if not (np.isin(gold, (0, 1)).all() and np.isin(predicted, (0, 1)).all()):
         raise ValueError('F1 and Matthews take the labels 0 and 1')
     cells = [(gold == g) & (predicted == p) for g, p in ((1, 1), (0, 1), (1, 0), (0, 0))]
@@ -50,8 +54,11 @@ def counts(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 def by_label(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Each item's 1 at its label where it is right, and 1 at both labels where it is wrong:
-    float[n, 2 L], the two of each label side by side."""
+    """Two numbers for each item and label, float[n, 2 L]: was the label a hit, and was it an error?
+
+    A right item has a 1 as the hit of its label. A wrong item has a 1 as the error of its gold
+    label and a 1 as the error of its predicted label.
+    """
     labels = np.arange(1 + max(gold.max(initial=0), predicted.max(initial=0)))
     is_gold = gold[:, None] == labels
     is_predicted = predicted[:, None] == labels
@@ -60,15 +67,17 @@ def by_label(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 def moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Each item's 1, x, y, x^2, y^2, xy: float[n, 6]. x and y are standardized first, for
-    precision."""
+    """Each item's 1, x, y, x^2, y^2, xy: float[n, 6].
+
+    x and y are standardized first, for precision.
+    """
     x = _standardized(x)
     y = _standardized(y)
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], -1)
 
 
 def rank_moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """`moments` of the ranks in the whole set, also for resamples."""
+    """`moments` of the ranks in the whole set. Resamples also use these ranks."""
     return moments(ranks(x), ranks(y))
 
 
@@ -86,7 +95,10 @@ def f1_of(cells: np.ndarray) -> np.ndarray:
 
 
 def macro_f1_of(sums: np.ndarray) -> np.ndarray:
-    """The mean F1 of the labels that occur, in gold or in predictions, of sums float[..., 2 L]."""
+    """The mean F1 of the labels that occur in gold or in predictions.
+
+    sums: float[..., 2 L].
+    """
     right = 2 * sums[..., ::2]
     whole = right + sums[..., 1::2]
     n = (whole > 0).sum(-1)
@@ -103,7 +115,7 @@ def matthews_of(cells: np.ndarray) -> np.ndarray:
 
 
 def pearson_of(sums: np.ndarray) -> np.ndarray:
-    """Linear correlation from summed moments float[..., 6]; nan if x or y is constant."""
+    """Linear correlation from summed moments float[..., 6]. It is nan if x or y is constant."""
     n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
     square = (n * xx - x * x) * (n * yy - y * y)
     defined = square > 1e-20 * np.maximum(n, 1) ** 4
@@ -125,7 +137,7 @@ VALUE_METRICS = tuple(name for name, metric in METRICS.items() if metric.takes =
 def value(name: str, gold: ArrayLike, predicted: ArrayLike, positive: int | None = None) -> float:
     """A metric of int[n] labels, or float[n] values.
 
-    positive: for F1, the label that counts, against all others; None: label 1 of 0 and 1.
+    positive: for F1, the label that counts, against all others. None means label 1 of 0 and 1.
     ValueError for arrays of different lengths.
     """
     return float(METRICS[name].final(_terms(name, gold, predicted, positive).sum(0)))
@@ -146,8 +158,11 @@ def _terms(name, gold, predicted, positive=None):
 
 
 def decisions(name: str, scores: ArrayLike) -> np.ndarray:
-    """The predictions of a metric: int[n], the argmax of scores[n, labels], for label metrics; else
-    float[n]. ValueError for an unknown metric or scores of another shape."""
+    """The predictions of a metric.
+
+    For label metrics, they are the argmax of scores[n, labels], int[n]. For value metrics, they are
+    the scores, float[n]. ValueError for an unknown metric or scores of another shape.
+    """
     scores = np.asarray(scores, np.float64)
     if name not in METRICS:
         raise ValueError(f'unknown metric {name!r} (there are {", ".join(METRICS)})')
@@ -167,12 +182,13 @@ def decisions(name: str, scores: ArrayLike) -> np.ndarray:
 def compute(
     names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: int | None = None
 ) -> dict[str, float]:
-    """{metric name: fraction}.
+    """Computes {metric name: fraction}.
 
-    gold, scores: for label metrics int[n] and float[n, labels]; for value metrics float[n] and
-    float[n] or [n, 1].
-    positive: as in `value`. ValueError for an unknown name, shapes that do not fit, or scores that
-    are not finite.
+    gold, scores: int[n] and float[n, labels] for label metrics. For value metrics float[n] and
+        float[n] or [n, 1].
+    positive: as in `value`.
+
+    ValueError for an unknown name, shapes that do not fit, or scores that are not finite.
     """
     if not np.all(np.isfinite(np.asarray(scores, np.float64))):
         raise ValueError('scores are not finite')
@@ -186,13 +202,13 @@ def draws(
     seed: int = 0,
     positive: int | None = None,
 ) -> list[np.ndarray]:
-    """The metric of every resample, float[RESAMPLES], for each of several models' scores of the
-    same items.
+    """The metric of every resample, float[RESAMPLES], for each of several models' scores.
 
-    The models share the resamples: differences of these arrays are those of a paired bootstrap.
+    The models are scored on the same items and share the resamples. So the differences of these
+    arrays make a paired bootstrap.
     """
     terms = [_terms(name, gold, decisions(name, scores), positive) for scores in several]
-    # A model may predict labels that the others do not, whose sums are 0
+    # A model may predict labels that the others do not. Their sums are 0
     wide = max(one.shape[1] for one in terms)
     terms = [np.pad(one, ((0, 0), (0, wide - one.shape[1]))) for one in terms]
     return resampled(terms, METRICS[name].final, seed)
@@ -201,9 +217,10 @@ def draws(
 def bootstrap_interval(
     metric: str, gold: ArrayLike, scores: ArrayLike, positive: int | None = None
 ) -> tuple[float, float]:
-    """(low, high): the 95% bootstrap interval of a metric. gold, scores, positive: as in `compute`.
+    """(low, high): the 95% bootstrap interval of a metric.
 
-    Resamples in which the metric is undefined are left out; nan if it always is.
+    gold, scores, positive: as in `compute`. Resamples in which the metric is undefined are left
+    out. The interval is nan if it always is.
     """
     return interval(draws(metric, gold, [scores], positive=positive)[0])
 
@@ -211,8 +228,10 @@ def bootstrap_interval(
 def paired_bootstrap(
     metric: str, gold: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike
 ) -> tuple[float, float, float]:
-    """(difference, low, high) of metric(a) - metric(b): a resample draws the same items for
-    both."""
+    """(difference, low, high) of metric(a) - metric(b).
+
+    A resample draws the same items for both.
+    """
     a, b = draws(metric, gold, [scores_a, scores_b])
     difference = (
         compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric]
@@ -221,14 +240,14 @@ def paired_bootstrap(
 
 
 def ranks(values: ArrayLike) -> np.ndarray:
-    """Ranks from 1 of n values; ties share their mean rank: float[n]."""
+    """Ranks from 1 of n values, float[n]. Ties share their mean rank."""
     _, inverse, sizes = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     last = np.cumsum(sizes)
     return (last - (sizes - 1) / 2)[inverse]
 
 
 def _standardized(values):
-    """Values shifted to mean 0 and scaled to the largest magnitude 1; zeros for a constant."""
+    """Shifts values to mean 0 and scales them to the largest magnitude 1. Zeros for a constant."""
     values = np.asarray(values, np.float64)
     if not len(values):
         return values
@@ -240,21 +259,24 @@ def _standardized(values):
 
 
 def perplexity(loss: float) -> float:
-    """e^loss, of a language model's mean loss in nats per token or word; finite for any loss."""
+    """e^loss, the perplexity per token or word of a language model with this mean loss in nats.
+
+    It is finite for any loss.
+    """
     return math.exp(min(loss, 700))
 
 
 def bits_per_byte(loss: float, bytes_per_token: float) -> float:
-    """Of a language model's mean loss in nats per token."""
+    """Bits per byte, from a language model's mean loss in nats per token."""
     return loss / math.log(2) / bytes_per_token
 
 
 def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[float], np.ndarray]:
-    """(ids, gold, scores float[n, labels]) of predictions.jsonl, without rows that have no gold.
+    """Reads predictions.jsonl: (ids, gold, scores float[n, labels]).
 
-    A line is {"id": ..., "gold": label index, value or null, "scores": [one for each label or
-    choice]}. Rows with fewer choices are padded with ABSENT. gold has ints, or floats if any line
-    has one. UserError naming file, line and cause.
+    A line is {"id": ..., "gold": label index, value or null, "scores": [a number for each label or
+    choice]}. Rows without gold are left out. Rows with fewer choices are padded with ABSENT. gold
+    has ints, or floats if any line has a float. UserError naming file, line and cause.
     """
     rows = []
     lines = storage.read(path).removesuffix(b'\n').split(b'\n')
@@ -283,7 +305,7 @@ FIELDS = {
 
 
 def wrong_with(row: Any) -> str | None:
-    """Why a JSON value is not a line of predictions.jsonl; None if it is."""
+    """Returns the reason why a JSON value is not a line of predictions.jsonl, or None."""
     if not isinstance(row, dict):
         return f'{type(row).__name__}, expected an object'
     for name, rule in FIELDS.items():
@@ -301,10 +323,9 @@ def wrong_with(row: Any) -> str | None:
 def applicable(
     gold: Sequence[int | float], scores: np.ndarray, positive: int | None = None
 ) -> list[str]:
-    """Names of the metrics that can be computed from gold labels or values and scores float[n,
-    labels].
+    """Names of the metrics that can be computed from gold labels or values and scores.
 
-    positive: the label that F1 counts, without which it takes two labels.
+    scores: float[n, labels]. positive: the label that F1 counts. Without it F1 needs two labels.
     """
     if scores.shape[1] == 1:
         return list(VALUE_METRICS)

@@ -1,8 +1,7 @@
-"""Bootstrap confidence intervals (Efron, 1979): a metric recomputed on items drawn with
-replacement.
+"""Bootstrap confidence intervals (Efron, 1979): a metric recomputed on resampled items.
 
-A metric is `final(sum of its items' terms)` (metrics.METRICS), so a resample is a product: how
-often each item was drawn, times the terms.
+Items are drawn with replacement. A metric is `final(sum of its items' terms)` (metrics.METRICS), so
+a resample is a product: the count of each item, times the terms.
 """
 
 import math
@@ -31,8 +30,8 @@ def resampled(
     """The metric of every resample, float[RESAMPLES], for each of several term arrays float[n, k].
 
     All arrays describe the same items and share the draws, so metrics can be compared resample by
-    resample; so do separate calls with equal n and seed, unless `grouped`: items with equal terms
-    are drawn together, which is faster. nan without items.
+    resample. Separate calls with equal n and seed also share the draws, unless `grouped`: then
+    items with equal terms are drawn together, which is faster. nan without items.
     """
     n = len(terms[0])
     if n == 0:
@@ -46,7 +45,7 @@ def resampled(
         """int[rows, items]: how often each resample has each item."""
         if grouped:
             return rng.multinomial(n, counts / n, rows)
-        # Numbered apart in each resample
+        # Items get other numbers in each resample
         drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
         return np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
 
@@ -66,8 +65,10 @@ def mean(several: Collection[Estimate]) -> Estimate:
 
 
 def interval(draws: np.ndarray, tests: int = 1) -> tuple[float, float]:
-    """(low, high): the 95% percentile interval of the finite draws, or 1 - 0.05 / tests
-    (Bonferroni); nan if none."""
+    """(low, high): the 95% percentile interval of the finite draws.
+
+    With several tests it is the 1 - 0.05 / tests interval (Bonferroni). nan if no draw is finite.
+    """
     draws = draws[np.isfinite(draws)]
     if not len(draws):
         return math.nan, math.nan

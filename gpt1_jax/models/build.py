@@ -1,5 +1,7 @@
-"""Section 5, Table 5: builds the backbone that `config.model` describes: a GPT, an LSTM, or a class
-of the user's."""
+"""Section 5, Table 5: builds the backbone that `config.model` describes.
+
+A backbone is a GPT, an LSTM, or a class written by the user.
+"""
 
 import contextlib
 import dataclasses
@@ -18,8 +20,8 @@ from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 
 KINDS = {'gpt': (GPT, GPTConfig), 'lstm': (LSTM, LSTMConfig)}
-# Fields that fine-tuning sets itself. It takes all others, the shapes of the weights, from its
-# pretrained run.
+# Fields that fine-tuning sets itself. All other fields are the shapes of the weights, which
+# fine-tuning takes from its pretrained run.
 NOT_SIZES = (
     'vocab_size',
     'n_special',
@@ -35,13 +37,16 @@ NOT_SIZES = (
 
 
 def backbone(fields: dict) -> Any:
-    """The module that `fields` describe. Its `config` has vocab_size, n_ctx, n_embd (width) and
-    n_layer (depth).
+    """Builds the module that `fields` describe.
 
-    fields: {'kind': 'gpt', 'lstm' or 'FILE:CLASS', ...}, by default 'gpt'. Each kind reads its own
-    fields and ignores the others', as config.model has those of all; the defaults are the paper's.
-    UserError for an unknown kind or field, a value that the kind's config refuses, or a class of
-    the user's that lacks GPT's interface.
+    The module's `config` has vocab_size, n_ctx, n_embd (width) and n_layer (depth).
+
+    fields: {'kind': 'gpt', 'lstm' or 'FILE:CLASS', ...}; the kind is 'gpt' by default. Each kind
+    reads its fields and ignores the fields of other kinds, because config.model has the fields of
+    all kinds. The defaults are the paper's.
+
+    UserError for an unknown kind or field, for a value that the kind's config refuses, or for a
+    user's class that lacks GPT's interface.
     """
     own = own_fields(fields)
     kind = own.pop('kind')
@@ -60,8 +65,7 @@ def shapes(module: Any) -> Any:
 
 
 def precision(config: Any) -> Callable[[], contextlib.AbstractContextManager]:
-    """The context in which to call a backbone's jitted functions, for the precision of
-    config.precision.
+    """The context in which to call a backbone's jitted functions, as config.precision asks.
 
     By default JAX multiplies float32 matrices on GPUs in TF32 (a mantissa of 10 bits instead of 23)
     and on TPUs in one pass of bfloat16 (7 bits). 'highest' is float32, 'high' three passes or TF32,
@@ -74,8 +78,10 @@ def precision(config: Any) -> Callable[[], contextlib.AbstractContextManager]:
 
 
 def own_fields(fields: dict) -> dict:
-    """The kind and the fields that it reads: what a run's config.json stores. UserErrors as
-    above."""
+    """Returns the kind and the fields that this kind reads, as a run's config.json stores them.
+
+    UserErrors as for `backbone`.
+    """
     kind = fields.get('kind', 'gpt')
     known = {field.name: field.default for field in dataclasses.fields(_classes(kind)[1])}
     anywhere = {
@@ -86,7 +92,7 @@ def own_fields(fields: dict) -> dict:
         if name != 'kind' and name not in anywhere:
             raise UserError(f'unknown field model.{name}{did_you_mean(name, sorted(anywhere))}')
     own = {name: value for name, value in fields.items() if name in known}
-    if user_code.names_code(kind):  # whose own fields need not be in the config
+    if user_code.names_code(kind):  # a user's fields need not be in it
         own = {
             name: value
             for name, value in known.items()
@@ -110,7 +116,7 @@ def sizes(kind: str) -> tuple[str, ...]:
 
 
 def _classes(kind):
-    """(module, config) classes of a kind. UserError for an unknown one."""
+    """(module, config) classes of a kind. UserError for an unknown kind."""
     if user_code.names_code(kind):
         module = user_code.load(kind, 'config.model.kind')
         annotated = (
@@ -137,8 +143,10 @@ def _classes(kind):
 
 @functools.cache
 def _of_user(kind, module, config):
-    """The module of a class of the user's, once its shapes, of which nothing is computed, are those
-    of GPT."""
+    """Instantiates a user's class after checking that it matches GPT's interface.
+
+    The check infers shapes and computes nothing.
+    """
     model = module(config)
     found = jax.eval_shape(functools.partial(_interface, model))
     B = 2
@@ -160,7 +168,7 @@ def _of_user(kind, module, config):
 
 
 def _interface(model):
-    """The parts of GPT's interface: training, evaluation, decoding."""
+    """Calls GPT's interface as training, evaluation and decoding do, and returns the results."""
     tokens = jnp.zeros((2, min(3, model.config.n_ctx)), jnp.int32)
     variables = model.init(jax.random.key(0), tokens[:1, :1])
     zero = jnp.uint32(0)

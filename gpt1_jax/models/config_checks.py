@@ -1,6 +1,8 @@
-"""The checks of a backbone's config. A field's rule follows from its default: a whole number is at
-least 1, or 0 where that is the default; a float is any finite number, and NAME_dropout a rate below
-1."""
+"""Checks a backbone's config.
+
+A field's rule follows from its default. A whole number is at least 1, or at least 0 if the default
+is 0. A float is any finite number, and NAME_dropout is a rate below 1.
+"""
 
 import dataclasses
 from typing import Any
@@ -18,7 +20,7 @@ CHOICES = {
 
 
 def check(config: Any) -> None:
-    """UserError that lists every invalid field of a GPTConfig or LSTMConfig."""
+    """Raises a UserError that lists every invalid field of a GPTConfig or LSTMConfig."""
     problems = []
     for field in dataclasses.fields(config):
         default: Any = field.default
@@ -42,7 +44,7 @@ def check(config: Any) -> None:
             )
     for name, code in getattr(config, 'ops', ()):
         if name in ops.Ops._fields and user_code.names_code(code):
-            # So that a mistake in it is reported before any text is read
+            # Loaded here, so that a mistake in the code is reported before any text is read
             table.replacement(name, code)
         else:
             problems.append(

@@ -1,12 +1,15 @@
-"""How a backbone is computed, none of which is in the paper: speed, memory and rounding."""
+"""The way a backbone is computed: speed, memory and rounding. None of it is in the paper."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """The fields of config.model that change a model's speed and memory, and its values by no more
-    than rounding; but `ops`, which puts other operations in the place of the paper's."""
+    """The fields of config.model for speed and memory.
+
+    They change a model's values only by rounding. The exception is `ops`, which replaces operations
+    of the paper by others.
+    """
 
     dtype: str = 'float32'  # of matrix products and activations; parameters are always float32
     precision: str = 'highest'  # of products of float32 matrices, see build.precision

@@ -6,7 +6,7 @@ Eq. 2:
     h_l = transformer_block(h_l-1)  Block: Attention, AddAndNorm, MLP, AddAndNorm
     P(u) = softmax(h_n W_e^T)       training/losses.py, from the states and Embeddings of GPT
 
-The modules hold the parameters; they compute with the operations of ops.py, or faster ones
+The modules hold the parameters and compute with the operations of ops.py, or with faster ones
 (table.ops). Dimensions: B batch, K sequences of an example, L length, D width, H heads, E size of a
 head, F hidden width of the MLP, V vocabulary, S specials, C context (positions), N layers.
 """
@@ -31,7 +31,7 @@ WEIGHTS = nn.initializers.normal(0.02, jnp.float32)
 
 @dataclasses.dataclass(frozen=True)
 class GPTConfig(Execution):
-    """The model of Section 4.1; every default is the paper's."""
+    """The model of Section 4.1. Every default is the paper's."""
 
     vocab_size: int = 40478  # V, ordinary tokens: characters and 40,000 merges
     # S, rows for start, delimiter, extract: none in pretraining, 3 in fine-tuning
@@ -49,13 +49,18 @@ class GPTConfig(Execution):
         config_checks.check(self)
 
     def initializer(self, name: str | None) -> nn.initializers.Initializer:
-        """Of a block's kernel 'qkv', 'out', 'fc' or 'proj'; a subclass may depend on the name."""
+        """The initializer of a block's kernel 'qkv', 'out', 'fc' or 'proj'.
+
+        Here all kernels have the same. In a subclass it may depend on the name.
+        """
         return WEIGHTS
 
 
 class Embeddings(NamedTuple):
-    """A step's embedding matrix with dropout, for look-up and output layer alike (released code,
-    train.py 165-175)."""
+    """A step's embedding matrix after dropout, for both the look-up and the output layer.
+
+    As in the released code (train.py 165-175).
+    """
 
     tokens: jax.Array  # [V, D]
     specials: jax.Array  # [S, D]
@@ -70,13 +75,13 @@ class Embedding(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, key: dropout.Key | None) -> tuple[jax.Array, Embeddings]:
-        """tokens: int[B, L] -> (h_0 [B, L, D], Embeddings)."""
+        """Embeds the tokens, int[B, L] -> (h_0 [B, L, D], Embeddings)."""
         c = self.config
         L = tokens.shape[1]
         if L > c.n_ctx:
             raise UserError(f'a sequence of {L} tokens is longer than the context, {c.n_ctx}')
-        # Dropout acts on one matrix of three parts: the mask of a part begins where that of the
-        # part before ends.
+        # Dropout acts on one matrix of three parts: the mask of a part begins after the mask of the
+        # part before.
         drop = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)
         sizes = {
             'tokens': c.vocab_size,
@@ -89,7 +94,7 @@ class Embedding(nn.Module):
             rows = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
             parts[name] = drop(rows, offsets=(first_row,))
             first_row += n
-        # Rounded and gathered from the devices of a mesh, once a step
+        # Each part is rounded, and gathered from the devices of a mesh, once a step
         whole = Embeddings(
             **{name: gathered(x.astype(c.dtype), 'embed/tokens') for name, x in parts.items()}
         )
@@ -112,8 +117,10 @@ class Embedding(nn.Module):
 
 
 class Dense(nn.Module):
-    """x @ kernel + bias. features: the dimensions of the result, which replace the last n_in of
-    x."""
+    """x @ kernel + bias.
+
+    features: the dimensions of the result, which replace the last n_in dimensions of x.
+    """
 
     config: GPTConfig
     features: tuple[int, ...]
@@ -171,8 +178,10 @@ class AddAndNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """Eq. 2, transformer_block: [B, L, D] -> [B, L, D]. As released, LayerNorm follows each
-    residual sum."""
+    """Eq. 2, transformer_block: [B, L, D] -> [B, L, D].
+
+    As released, LayerNorm follows each residual sum.
+    """
 
     config: GPTConfig
 
@@ -187,8 +196,11 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """The backbone. Any module with this call and these fields of its config can take its place; a
-    variant is a subclass whose `embedding` or `block` is another class with the same call."""
+    """The backbone.
+
+    Any module with this call and these fields in its config can take its place. A variant of GPT is
+    a subclass whose `embedding` or `block` is another class with the same call.
+    """
 
     config: GPTConfig
     embedding: type[nn.Module] = Embedding
@@ -198,11 +210,12 @@ class GPT(nn.Module):
     def __call__(
         self, tokens: jax.Array, key: dropout.Key | None = None
     ) -> tuple[jax.Array, Embeddings]:
-        """(hidden [B, L, D], Embeddings for the tied output layer): logits are `hidden @
-        embeddings.tokens.T`.
+        """Returns (hidden [B, L, D], Embeddings for the tied output layer).
 
-        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: of dropout;
-        None: evaluation.
+        Logits are `hidden @ embeddings.tokens.T`.
+
+        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: of dropout, or
+        None in evaluation.
         """
         c = self.config
         x, embeddings = self.embedding(c, name='embed')(tokens, key)
@@ -210,5 +223,5 @@ class GPT(nn.Module):
         return layers.repeat(self.block(c, name='blocks'), c, x, key), embeddings
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
-        """As kv_cache.empty; capacity: by default n_ctx."""
+        """Returns kv_cache.empty for B rows. capacity: by default n_ctx."""
         return kv_cache.empty(self.config, B, capacity or self.config.n_ctx)

@@ -10,16 +10,16 @@ from gpt1_jax.metrics import ABSENT
 from gpt1_jax.models import build, dropout
 from gpt1_jax.models.gpt import WEIGHTS
 
-# K; for 'choice' as many as there are choices
+# K, the sequences of an example; for 'choice' as many as there are choices
 SEQUENCES = {'classify': 1, 'similarity': 2, 'choice': None}
 
 
 class TaskModel(nn.Module):
     """A backbone and one linear layer, W_y.
 
-    head: 'classify' (K = 1), 'similarity' (K = 2: the representations of the two orders are added),
-    or 'choice' (a shared linear layer to one logit for each of K choices). n_labels: outputs of the
-    linear layer; ignored for 'choice', which has one.
+    head: 'classify' (K = 1), 'similarity' (K = 2: the states of the two orders are added), or
+    'choice' (a shared linear layer to one logit for each of K choices). n_labels: outputs of the
+    linear layer. It is ignored for 'choice', which has one output.
     """
 
     backbone: nn.Module
@@ -29,10 +29,10 @@ class TaskModel(nn.Module):
 
     @nn.compact
     def __call__(self, tokens, extract, key=None, present=None):
-        """tokens: int[B, K, L]; extract: int[B, K], the place of each extract token; present: [B,
-        K], 0 at choices that a row does not have, all there by default.
+        """Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Embeddings).
 
-        Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Embeddings).
+        tokens: int[B, K, L]. extract: int[B, K], the place of each extract token. present: [B, K],
+        0 at choices that a row does not have; by default a row has all choices.
         """
         B, K, L = tokens.shape
         sequences_key = None if key is None else key._replace(row=key.row * K)
@@ -44,10 +44,10 @@ class TaskModel(nn.Module):
         )
         if self.head != 'choice':
             pooled = jnp.sum(pooled, axis=1, keepdims=True)
-        # Released code (train.py 184-188): one mask shared by an example's choices. So it is made
-        # for [B, 1, D].
+        # The choices of an example share one mask, as released (train.py 184-188). So its shape is
+        # [B, 1, D].
         drop = dropout.Dropout(key).at(dropout.CLASSIFIER, self.classifier_dropout)
-        # Eq. 3 has no bias; the released classifier has one.
+        # Eq. 3 has no bias, but the released classifier has one.
         width = 1 if self.head == 'choice' else self.n_labels
         logits = nn.Dense(width, kernel_init=WEIGHTS, name='classifier')(
             pooled * drop(jnp.ones_like(pooled[:, :1]))
@@ -59,15 +59,20 @@ class TaskModel(nn.Module):
 
 
 def task_model(task: Any, fields: dict, classifier_dropout: float) -> TaskModel:
-    """A task's model. task: its head, labels and squared are read. fields: a run's
-    config['model']."""
+    """Builds the model of a task.
+
+    task: its head, labels and squared are read. fields: a run's config['model'].
+    """
     n_labels = 1 if task.squared else len(task.labels)
     backbone = build.backbone(fields | {'n_special': 3})  # start, delimiter, extract (Section 3.3)
     return TaskModel(backbone, task.head, n_labels, classifier_dropout)
 
 
 def init_params(model: TaskModel, sequences: int, seed: int | jax.Array) -> Any:
-    """Fresh parameters. sequences: K of the model's inputs; seed: an int or a uint32 scalar."""
+    """Returns fresh parameters.
+
+    sequences: K of the model's inputs. seed: an int or a uint32 scalar.
+    """
     tokens = jnp.zeros((1, sequences, 1), jnp.int32)
     extract = jnp.zeros((1, sequences), jnp.int32)
     return model.init(jax.random.key(seed), tokens, extract)['params']

@@ -1,15 +1,16 @@
-"""Decoding with a Transformer: the keys and values of the tokens read so far, as Flax variables
-'cache'.
+"""Decoding with a Transformer: the keys and values of the tokens read so far.
 
-    cache = model.empty_cache(B) (hidden, embeddings), cache = kv_cache.read(model, params, cache,
-    tokens)
+The cache is a tree of Flax variables, 'cache':
 
-A backbone's modules find in the cache what they need: the embedding its `length`, the tokens read
-so far, and attention that length, keys and values. The rows of the batch are the second axis of
-every array. Example: after 'the old man' and two more tokens,
+    cache = model.empty_cache(B)
+    (hidden, embeddings), cache = kv_cache.read(model, params, cache, tokens)
+
+The embedding finds `length` in the cache, the number of tokens read so far. Attention finds the
+length, the keys and the values. The rows of the batch are the second axis of every array. Example:
+after 'the old man' and two more tokens,
 
     length     [[3]] -> [[5]]
-    keys       positions 0 to 2 are in use, then 0 to 4; later ones are masked
+    keys       positions 0 to 2 are in use, then 0 to 4, and later positions are masked
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ from gpt1_jax.models.ops import MASKED
 
 
 def empty(config: Any, B: int, capacity: int) -> dict[str, Any]:
-    """The cache of B rows without tokens. capacity: tokens that a row can hold."""
+    """Returns the cache of B rows without tokens. capacity: tokens that a row can hold."""
     shape = (config.n_layer, B, config.n_head, capacity, config.n_embd // config.n_head)
     zeros = jnp.zeros(shape, config.dtype)
     length = jnp.zeros((1, B), jnp.int32)
@@ -37,10 +38,10 @@ def empty(config: Any, B: int, capacity: int) -> dict[str, Any]:
 def read(
     model: nn.Module, params: Any, cache: dict, tokens: jax.Array, real: jax.Array | None = None
 ) -> tuple[Any, dict]:
-    """(what the model returns for tokens int[B, L], the cache with them).
+    """Reads tokens, int[B, L], and returns (the model's result for them, the cache with them).
 
-    real: int[B], how many of a row's tokens are no padding, by default all. Padding's keys and
-    values are in the cache too: they are masked until later tokens overwrite them.
+    real: int[B], how many of a row's tokens are not padding, by default all. Keys and values of
+    padding also enter the cache: they are masked until later tokens overwrite them.
     """
     B, L = tokens.shape
     real = jnp.full((1, B), L) if real is None else real[None]
@@ -50,20 +51,22 @@ def read(
 
 
 def restarted(cache: dict, rows: Any) -> dict:
-    """The cache without the tokens of these rows, bool[B]. Only for one that has a length."""
+    """Returns the cache without the tokens of these rows, bool[B]. The cache must have a length."""
     return _replaced(cache, 'length', lambda length: jnp.where(rows[None], 0, length))
 
 
 def bounded(model: nn.Module) -> bool:
-    """Whether a row of the model's cache is full after n_ctx tokens: an LSTM's is a state, which
-    never is."""
+    """Whether a row of the model's cache is full after n_ctx tokens.
+
+    An LSTM's cache is a state, which is never full.
+    """
     lengths: list = []
     _replaced(jax.eval_shape(lambda: model.empty_cache(1)), 'length', lengths.append)
     return bool(lengths)
 
 
 def _replaced(cache, name, change):
-    """The cache with change(array) in place of each array of this name."""
+    """Returns the cache with change(array) in place of each array of this name."""
 
     def replaced(path, array):
         return change(array) if path[-1].key == name else array
@@ -72,15 +75,15 @@ def _replaced(cache, name, change):
 
 
 def positions(module: nn.Module, L: int) -> jax.Array:
-    """int[B, L], the positions of L tokens that follow those in the module's cache."""
+    """Returns int[B, L], the positions of L tokens that follow the tokens in the module's cache."""
     return module.get_variable('cache', 'length')[0, :, None] + jnp.arange(L)[None]
 
 
 def attention(module: nn.Module, qkv: jax.Array, layer: jax.Array | int) -> jax.Array:
     """Causal attention to all tokens so far, without dropout: [B, L, 3, H, E] -> [B, L, H, E].
 
-    What the cache has at later positions is masked, so it may be anything finite. A causal
-    attention of the user's (model.ops.attention) is computed over all positions of the cache.
+    Later positions of the cache are masked, so they may hold anything finite. If the user replaced
+    attention (model.ops.attention), the replacement runs over all positions of the cache.
     """
     q, k, v = jnp.moveaxis(qkv, 2, 0)
     keys: nn.Variable = module.variable('cache', 'keys')  # of all layers: [N, B, H, C, E]

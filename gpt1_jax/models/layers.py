@@ -1,5 +1,7 @@
-"""Runs one block N times, over parameters that are stacked [N, ...]: as a loop or unrolled,
-rematerialised or not."""
+"""Runs one block N times, over parameters that are stacked [N, ...].
+
+The layers are a loop or unrolled, rematerialised or not.
+"""
 
 from typing import Any
 
@@ -12,18 +14,18 @@ from gpt1_jax.models.fast import table
 
 
 def repeat(block: nn.Module, config: Any, x: jax.Array, key: Key | None) -> jax.Array:
-    """x [B, L, D] after config.n_layer calls of block(x, dropout of the layer)."""
+    """Returns x [B, L, D] after config.n_layer calls of block(x, dropout of the layer)."""
 
     def layer(block, x, number):
         return block(x, Dropout(key, number)), None
 
     unroll = table.unroll(config, training=key is not None)
     if config.remat:
-        # In one program, as unrolled layers are, common subexpression elimination would undo the
-        # recomputation.
+        # Unrolled layers are in one program, in which common subexpression elimination would undo
+        # the recomputation.
         layer = nn.remat(layer, prevent_cse=unroll > 1)
-    # The KV cache of all layers is carried, so that it is updated in place; scanned over, it would
-    # be copied for each token.
+    # The scan carries the KV cache of all layers, which is then updated in place. If the scan ran
+    # over the cache, the cache would be copied for each token.
     layers = nn.scan(
         layer,
         variable_axes={'params': 0, 'intermediates': 0},

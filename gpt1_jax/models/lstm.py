@@ -1,21 +1,23 @@
-"""Section 5, Table 5, "a single layer 2048 unit LSTM using the same framework": the baseline, with
-GPT's interface.
+"""Section 5, Table 5, "a single layer 2048 unit LSTM using the same framework": the baseline.
 
-The paper says no more than that. Chosen here, so that only the architecture differs from GPT:
-* The embedding is as wide as the layer and tied to the output, as GPT's is. There are no positions:
-  the recurrence knows the order. That makes 116,461,568 parameters beside GPT's 116,534,784.
-* Gates in the order i, f, g, o and one bias (torch.nn.LSTM has the same gates, and two biases that
-  are always added).
-* Weights from N(0, 0.02) and zero biases as in 4.1, but the forget gate's bias starts at 1:
-  Jozefowicz et al. (2015), and the default of TensorFlow's LSTM cells of the time. At 0 the cell
+The LSTM has GPT's interface. The paper says no more about it. We chose the rest so that only the
+architecture differs from GPT:
+
+* The embedding is as wide as the layer and tied to the output, as in GPT. There are no positions,
+  because the recurrence knows the order. That makes 116,461,568 parameters beside GPT's
+  116,534,784.
+* The gates are in the order i, f, g, o and have one bias. (torch.nn.LSTM has the same gates, and
+  two biases that are always added.)
+* Weights start from N(0, 0.02) and biases from zero, as in 4.1, but the forget gate's bias starts
+  at 1, as in Jozefowicz et al. (2015) and in TensorFlow's LSTM cells of the time. At 0 the cell
   loses half of itself at each step, before it has learned to keep anything.
-* Embedded tokens are multiplied by 50, so that the layer's inputs start with variance 1. GPT's
-  LayerNorms do that for its blocks; without it a small LSTM hardly depends on its input, and long
-  predicts little but word frequencies.
-* The state of each window starts at zero: windows are shuffled, so none continues the one before
-  it.
-* Dropout on the embedding matrix as in GPT, and on the layer's output where GPT has it on a block's
-  projections; none within the recurrence.
+* Embedded tokens are multiplied by 50, so that the layer's inputs start with variance 1. In GPT,
+  LayerNorms do this for the blocks. Without the factor a small LSTM hardly depends on its input,
+  and for a long time predicts little but word frequencies.
+* The state starts at zero in each window. Windows are shuffled, so no window continues the window
+  before it.
+* Dropout acts on the embedding matrix, as in GPT, and on the layer's output, as in GPT on a block's
+  projections. There is none within the recurrence.
 """
 
 import dataclasses
@@ -35,20 +37,22 @@ SCALE = 50  # 1 / 0.02, the initial standard deviation of the embedding: see abo
 
 @dataclasses.dataclass(frozen=True)
 class LSTMConfig:
-    """The baseline of Section 5. U, the number of units, is also D, the width of the states and of
-    the embedding."""
+    """The baseline of Section 5.
+
+    U, the number of units, is also D, the width of the states and of the embedding.
+    """
 
     vocab_size: int = 40478  # ordinary tokens: characters and 40,000 merges
     # Rows for start, delimiter, extract: none in pretraining, 3 in fine-tuning
     n_special: int = 0
-    n_ctx: int = 512  # tokens of the longest sequence; the weights do not depend on it
+    n_ctx: int = 512  # tokens of the longest sequence (the weights do not depend on it)
     n_units: int = 2048  # U
     embd_dropout: float = 0.1  # on the embedding matrix
     resid_dropout: float = 0.1  # on the layer's output
-    # Of products and activations; parameters and the cell state are always float32
+    # Of products and activations. Parameters and the cell state are always float32
     dtype: str = 'float32'
     precision: str = 'highest'  # of products of float32 matrices, see build.precision
-    # Time steps unrolled in each iteration of the scan; 0: one, which compiles fastest
+    # Time steps unrolled in each iteration of the scan; 0 means one, which compiles fastest
     unroll: int = 0
     kernels: str = 'auto'  # one of table.CHOICES
 
@@ -60,16 +64,17 @@ class LSTMConfig:
 
 
 class Layer(nn.Module):
-    """The recurrent layer. Its weights have a layer axis of size 1 in front, as GPT's blocks are
-    stacked."""
+    """The recurrent layer. Its weights have a layer axis of size 1, like GPT's stacked blocks."""
 
     config: LSTMConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, key: dropout.Key | None) -> jax.Array:
-        """[B, L, D] -> [B, L, U]. With the variables 'cache', the state h and c [1, B, U] of each
-        row, it continues from that state, and the cache then has the state after the first
-        real[0, b] tokens."""
+        """Returns the states of the layer: [B, L, D] -> [B, L, U].
+
+        If the variables 'cache' are there, the layer continues from the state h and c [1, B, U] of
+        each row. The cache then has the state after the first real[0, b] tokens.
+        """
         c = self.config
         kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(
             c.dtype
@@ -77,14 +82,14 @@ class Layer(nn.Module):
         recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(
             c.dtype
         )
-        # The forget gate's bias, of i, f, g, o, starts at 1: see above.
+        # The forget gate is the second of i, f, g, o. Its bias starts at 1, see the top.
         bias = self.param(
             'bias',
             lambda key, shape: jnp.zeros(shape, jnp.float32).at[:, 1].set(1),
             (1, 4, c.n_units),
         )[0]
-        # All that does not depend on the state is one product for all positions; time comes first,
-        # for the scan.
+        # All terms that do not depend on the state are one product for all positions. Time comes
+        # first, for the scan.
         projected = ops.add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
         recurrent = constrain(recurrent, 'recurrent')
         if self.has_variable('cache', 'h'):
@@ -106,10 +111,11 @@ def recurrence(projected: jax.Array, kernel: jax.Array, unroll: int = 1) -> jax.
     projected: [L, B, 4, U], the contribution of the inputs and the bias to the gates i, f, g, o.
     kernel: [U, 4, U].
 
-    c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), with c in float32. The gradient
-    is written by hand: automatic differentiation accumulates the kernel's gradient, [U, 4, U], at
-    each time step, which reads and writes all of it every time. One matrix product after the scan
-    does the same.
+    c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), with c in float32.
+
+    The gradient is written by hand. Automatic differentiation would add to the kernel's gradient at
+    each time step, and so read and write the whole array every time. One matrix product after the
+    scan gives the same gradient.
     """
     return _forward(projected, kernel, unroll)[0]
 
@@ -117,8 +123,10 @@ def recurrence(projected: jax.Array, kernel: jax.Array, unroll: int = 1) -> jax.
 def continued(
     projected: jax.Array, kernel: jax.Array, state: Any, real: jax.Array
 ) -> tuple[jax.Array, Any]:
-    """`recurrence` continued from a state (h, c), each [B, U], without a gradient: (h [L, B, U],
-    the state after real[b] steps of row b)."""
+    """Continues `recurrence` from a state (h, c), each [B, U], without a gradient.
+
+    Returns (h [L, B, U], the state after real[b] steps of row b).
+    """
 
     def step(state, at):
         z, is_real = at
@@ -134,7 +142,10 @@ def continued(
 
 
 def _step(h, c, z, kernel):
-    """One time step: (h, c, gates after their nonlinearities). z: as `projected`, of this step."""
+    """Computes one time step: (h, c, gates after their nonlinearities).
+
+    z: as `projected`, for this step.
+    """
     z = z + jnp.einsum('bu,ugv->bgv', h, kernel, preferred_element_type=jnp.float32)
     i = jax.nn.sigmoid(z[:, 0])
     f = jax.nn.sigmoid(z[:, 1])
@@ -170,7 +181,7 @@ def _backward(unroll, saved, dh):
         tanh_c = jnp.tanh(c)
         dh = dh_later + dh
         dc = dc_later + dh * o * (1 - tanh_c * tanh_c)
-        # By each gate's input: the derivative of sigmoid is s (1 - s), that of tanh is 1 - t^2.
+        # By each gate's input: sigmoid has the derivative s (1 - s), and tanh has 1 - t^2.
         dz = jnp.stack(
             [
                 dc * g * i * (1 - i),
@@ -192,7 +203,7 @@ def _backward(unroll, saved, dh):
 
 
 def _before(x):
-    """[L, ...] shifted by one time step: x of the step before, zero for the first."""
+    """Shifts [L, ...] by one time step: x of the step before, and zero for the first step."""
     return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
 
 
@@ -208,8 +219,10 @@ class LSTM(nn.Module):
     def __call__(
         self, tokens: jax.Array, key: dropout.Key | None = None
     ) -> tuple[jax.Array, Embeddings]:
-        """As GPT's, but a cache may be continued for any number of tokens; the Embeddings'
-        positions are [0, D]."""
+        """As GPT's call, but a cache may be continued for any number of tokens.
+
+        The Embeddings' positions are [0, D].
+        """
         c = self.config
         x, embeddings = Embedding(c, learned_positions=False, name='embed')(tokens, key)
         h = Layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key)

@@ -1,10 +1,12 @@
 """Sections 3.1 and 4.1: the operations of GPT-1, each by its formula, with automatic gradients.
 
-models/fast/ has the same operations, faster: they are tested against these
-(tests/models/test_ops.py), and `config.model.kernels = 'plain'` computes with these instead, on any
-device. An activation's dtype is float32 or bfloat16; parameters are float32. Sums, softmax,
-LayerNorm and GELU are computed in float32. Axes are added by hand (`scale[None, None]`), as the
-tests forbid implicit rank promotion (tests/conftest.py).
+models/fast/ has the same operations, faster. They are tested against these
+(tests/models/test_ops.py). With `config.model.kernels = 'plain'` a model computes with these
+operations on any device.
+
+An activation's dtype is float32 or bfloat16, and parameters are float32. Sums, softmax, LayerNorm
+and GELU are computed in float32. Axes are added by hand (`scale[None, None]`), because the tests
+forbid implicit rank promotion (tests/conftest.py).
 """
 
 from collections.abc import Callable
@@ -19,11 +21,10 @@ MASKED = -1e9  # replaces the score of a later position, as released
 
 
 class Ops(NamedTuple):
-    """The operations that a model computes with: those of this file, or others in their place
-    (fast/table.py).
+    """The operations that a model computes with: this file's, or replacements (fast/table.py).
 
-    R rows of a table, T tokens, I and O the input and output dimensions of a kernel; the other
-    letters as in gpt.py.
+    R is the rows of a table, T tokens, I and O the input and output dimensions of a kernel. The
+    other letters are as in gpt.py.
     """
 
     # (table [R, D], ids [B, L], whole: the table in the activations' dtype) -> [B, L, D]
@@ -37,19 +38,21 @@ class Ops(NamedTuple):
 
 
 def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
-    """table[ids] in the dtype of `whole`, the rounded table that is also the output layer. NaN for
-    an id out of range.
+    """Returns table[ids] in the dtype of `whole`, with NaN for an id out of range.
 
-    The gradient is the table's, summed in float32 over the positions of an id. fast/xla.py reads
-    `whole`, which every device of a mesh has: were it made there a second time, the mesh would
-    gather it twice.
+    `whole` is the rounded table that is also the output layer. fast/xla.py reads it because every
+    device of a mesh has it: a table rounded here would be gathered a second time.
+
+    The gradient is the table's, summed in float32 over the positions of an id.
     """
     return jnp.take(table, ids, axis=0).astype(whole.dtype)
 
 
 def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """x + bias. The sum of the bias's gradient over thousands of positions is float32, as this
-    addition is."""
+    """x + bias.
+
+    The addition is in float32. So is the bias's gradient, a sum over thousands of positions.
+    """
     return (x.astype(jnp.float32) + jnp.expand_dims(bias, range(x.ndim - bias.ndim))).astype(
         x.dtype
     )
@@ -68,8 +71,10 @@ def gelu(x: jax.Array) -> jax.Array:
 
 
 def attention(qkv: jax.Array, drop: dropout.Dropout) -> jax.Array:
-    """softmax(q k^T / sqrt(E), causal) v, with dropout on the probabilities. qkv: [B, L, 3, H,
-    E]."""
+    """softmax(q k^T / sqrt(E), causal) v, with dropout on the probabilities.
+
+    qkv: [B, L, 3, H, E].
+    """
     q, k, v = jnp.moveaxis(qkv, 2, 0)
     return jnp.einsum('bhlm,bmhe->blhe', drop(causal_probabilities(q, k).astype(v.dtype)), v)
 
@@ -79,7 +84,7 @@ def causal_probabilities(q: jax.Array, k: jax.Array) -> jax.Array:
     L = q.shape[1]
     E = q.shape[3]
     scores = jnp.einsum('blhe,bmhe->bhlm', q, k, preferred_element_type=jnp.float32) * E**-0.5
-    # There is no padding mask, as padding is right of every token whose state is used.
+    # There is no padding mask: padding is right of every token whose state is used.
     causal = jnp.tril(jnp.ones((L, L), bool))
     return jax.nn.softmax(jnp.where(causal[None, None], scores, MASKED), axis=-1)
 
@@ -93,18 +98,22 @@ def add_and_norm(
 
 
 def normalise(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(float32 vectors with mean 0 and variance 1; 1 / their deviation before, for the gradient in
-    fast/xla.py)."""
+    """Returns (vectors with mean 0 and variance 1 in float32, 1 / their deviation before).
+
+    The gradient in fast/xla.py needs the second.
+    """
     mean = jnp.mean(x, axis=-1, keepdims=True)
     variance = jnp.mean(jnp.square(x - mean), axis=-1, keepdims=True)
-    # Epsilon as released (train.py 44-50), as the biased variance is
+    # As released (train.py 44-50): epsilon, and the biased variance
     inverse = jax.lax.rsqrt(variance + 1e-5)
     return (x - mean) * inverse, inverse
 
 
 def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any) -> jax.Array:
-    """-log P of each target under softmax(hidden @ rows^T), Eq. 2; NaN for a target that is no
-    row."""
+    """-log P of each target under softmax(hidden @ rows^T), Eq. 2.
+
+    The loss is NaN if a target is not a row.
+    """
     logits = jnp.einsum('td,rd->tr', hidden, rows, preferred_element_type=dtype).astype(jnp.float32)
     log_p = jnp.take_along_axis(
         jax.nn.log_softmax(logits), targets[:, None], axis=1, mode='fill', fill_value=jnp.nan

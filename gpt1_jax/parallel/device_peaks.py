@@ -1,17 +1,17 @@
 """Peak FLOP/s of devices, model FLOPs utilization (MFU) and memory use.
 
 MFU (Chowdhery et al., 2022, PaLM, Appendix B) = FLOP per token (step_cost.flops_per_token) x
-tokens/s / (devices x peak). Recomputation by remat does not count. The peak is that of dense
-bfloat16 whatever the run's dtype.
+tokens/s / (devices x peak). Recomputation by remat does not count. The peak is for dense bfloat16,
+whatever the run's dtype.
 """
 
 import re
 
 import jax
 
-# TFLOP/s in dense bfloat16, by the longest matching prefix of jax's device_kind: from
-# cloud.google.com/tpu/docs/v4, v5e, v5p, v6e and tpu7x, a chip of which is two devices, and
-# NVIDIA's datasheets. V100 and T4 have no bfloat16.
+# TFLOP/s in dense bfloat16, by the longest matching prefix of jax's device_kind. The sources are
+# cloud.google.com/tpu/docs/v4, v5e, v5p, v6e and tpu7x (whose chip is two devices), and NVIDIA's
+# datasheets. V100 and T4 have no bfloat16.
 PEAKS = {
     'TPU v4': 275,
     'TPU v5 lite': 197,
@@ -40,7 +40,7 @@ PEAKS = {
 
 
 def peak(device_kind: str) -> float | None:
-    """Dense bfloat16 FLOP/s of a device by jax's device_kind; None if it is unknown."""
+    """Dense bfloat16 FLOP/s of a device by jax's device_kind, or None if it is unknown."""
     # Variants or parts of a card in the table
     if re.search(r'\b(Laptop|Ti|SUPER|D|MIG)\b', device_kind):
         return None
@@ -55,11 +55,10 @@ def peak(device_kind: str) -> float | None:
 def measured(
     tokens_per_s: float, flops_per_token: float, mesh: jax.sharding.Mesh
 ) -> dict[str, float]:
-    """{'mfu': a fraction, 'memory_bytes': peak memory in use, 'memory_limit': bytes in all}, as far
-    as known.
+    """{'mfu': a fraction, 'memory_bytes': peak memory in use, 'memory_limit': bytes in all}.
 
-    flops_per_token: of a training step (step_cost.flops_per_token); 0 for no 'mfu'. The memory is
-    that of the fullest device of this process; CPUs report none.
+    Unknown entries are left out. flops_per_token: of a training step (step_cost.flops_per_token),
+    or 0 for no 'mfu'. The memory is from the fullest device of this process. CPUs report none.
     """
     found: dict[str, float] = {}
     known = peak(mesh.devices.flat[0].device_kind)
@@ -76,7 +75,7 @@ def measured(
 
 
 def advice(dtype: str, precision: str, device: jax.Device) -> str:
-    """A line on what bfloat16 would bring a float32 run; '' if unknown."""
+    """A line on the gain from bfloat16 for a float32 run, or '' if unknown."""
     known = peak(device.device_kind)
     if dtype != 'float32' or known is None:
         return ''

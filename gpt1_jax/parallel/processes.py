@@ -1,7 +1,7 @@
-"""Several processes, usually one per host: joins them, checks that they agree, and chooses the one
-that writes.
+"""Joins several processes, usually one per host, and checks that they agree.
 
-Not in the paper. Every process runs the same program on one mesh of all devices.
+Not in the paper. Every process runs the same program on one mesh of all devices, and process 0
+writes the files.
 """
 
 import faulthandler
@@ -23,14 +23,14 @@ from jax.experimental import multihost_utils
 from gpt1_jax import rules, storage
 from gpt1_jax.errors import UserError
 
-HEARTBEAT_S = 60  # a process without a heartbeat for this long counts as dead, and all others end
+HEARTBEAT_S = 60  # after this long without a heartbeat a process counts as dead, and all others end
 WAIT_S = 120  # how long a process waits for the others to start
 # Set by Kubeflow's Trainer
 VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')
 # Set by torchrun, MPICH and LeaderWorkerSet
 LAUNCHERS = ('WORLD_SIZE', 'PMI_SIZE', 'LWS_GROUP_SIZE')
 ADDRESS = (lambda x: re.fullmatch(r'\S+:\d+', x), 'HOST:PORT')
-# Without autotuning, which may choose other algorithms after a restart.
+# Without autotuning, because it may choose other algorithms after a restart.
 DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
 
@@ -40,24 +40,24 @@ def start(
     process: int | None = None,
     deterministic: bool = False,
 ) -> None:
-    """Join the other processes, if there are any; call it before anything touches a device.
+    """Join the other processes, if there are any. Call it before anything touches a device.
 
-    coordinator: 'HOST:PORT' of process 0, with the number of processes and this process's number;
-    default: the environment's VARIABLES. Without these, jax detects TPU pods, SLURM and Open MPI;
-    otherwise this process runs alone.
+    coordinator, processes, process: 'HOST:PORT' of process 0, the number of processes and this
+        process's number. By default they come from VARIABLES in the environment. Without these, jax
+        detects TPU pods, SLURM and Open MPI. Otherwise this is the only process.
     deterministic: make results on GPUs bitwise repeatable.
-    All but process 0 print nothing. UserError if the three do not fit, if the coordinator does not
-    answer, and under
-    a launcher that sets none of VARIABLES: torchrun, MPICH, LeaderWorkerSet, an indexed Kubernetes
-    Job.
+
+    All processes but process 0 print nothing. UserError if the three do not fit together, or if the
+    coordinator does not answer. Also under a launcher that sets none of VARIABLES: torchrun, MPICH,
+    LeaderWorkerSet, an indexed Kubernetes Job.
     """
     if deterministic:
         given = os.environ.get('XLA_FLAGS', '').split()
         os.environ['XLA_FLAGS'] = ' '.join(
             [*given, *(flag for flag in DETERMINISTIC.split() if flag not in given)]
         )
-    # SLURM, Open MPI, or TPUs under Kubernetes: then jax finds the address and the number of this
-    # process itself.
+    # Under SLURM, Open MPI, or Kubernetes with TPUs, jax itself finds the address and the number of
+    # this process.
     detected = (
         any(map(_several, ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE')))
         or ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '')
@@ -90,7 +90,7 @@ def start(
         f'{coordinator or "the address that the environment gives"}'
     )
     print(f'waiting for {others} ...', file=sys.stderr, flush=True)
-    # Where jax itself gives up, it aborts this process with a stack trace.
+    # If jax itself gives up, it aborts this process with a stack trace.
     timer = threading.Timer(WAIT_S, _give_up, [others])
     timer.start()
     try:
@@ -117,7 +117,7 @@ def start(
         ) from None
     finally:
         timer.cancel()
-    # If another process dies, jax aborts this one: a Python stack trace would hide its reason
+    # If another process dies, jax aborts this process. A Python stack trace would hide the reason
     faulthandler.disable()
     if jax.process_count() == 1:
         return
@@ -128,8 +128,10 @@ def start(
 
 
 def _in_a_thread(function):
-    """Call a function that waits outside of Python, where no signal would be handled; raises what
-    it raises."""
+    """Call a function in a thread, because it waits outside of Python and would block signals.
+
+    Its exceptions are raised here.
+    """
     outcome: futures.Future = futures.Future()
 
     def run():
@@ -153,14 +155,19 @@ def _give_up(others):
 
 
 def _number(variable):
-    """The number in an environment variable; another text as it is, None where there is none."""
+    """Returns the number in an environment variable.
+
+    Other text is returned as it is, and None if there is no text.
+    """
     text = os.environ.get(variable, '').strip()
     return int(text) if text.isdecimal() else text or None
 
 
 def _check_launcher():
-    """UserError under a launcher of several processes that jax does not detect: each of them would
-    work alone."""
+    """UserError under a launcher of several processes that jax does not detect.
+
+    Without this error each process would train by itself.
+    """
     launcher = next(filter(_several, LAUNCHERS), None)
     if os.environ.get('JOB_COMPLETION_INDEX') and not os.environ.get('TPU_WORKER_HOSTNAMES'):
         launcher = 'JOB_COMPLETION_INDEX'  # an indexed Job of Kubernetes
@@ -186,8 +193,10 @@ def joined() -> bool:
 
 
 def lost(error: Exception) -> bool:
-    """Whether an exception means that another process died. If so, first wait for jax to print
-    which one and to end this process."""
+    """Whether an exception means that another process died.
+
+    If so, first wait for jax to print its number and to end this process.
+    """
     if (
         not joined()
         or not isinstance(error, jax.errors.JaxRuntimeError)
@@ -223,11 +232,13 @@ def from_primary(text: str) -> str:
 
 
 def _gathered(text, n):
-    """The text of each process, truncated to n bytes if there are several, in the order of their
-    numbers."""
+    """The text of each process, in the order of their numbers.
+
+    If there are several, each text is truncated to n bytes.
+    """
     if jax.process_count() == 1:
         return [text]
-    # Processes exchange arrays of one shape
+    # Processes can only exchange arrays of one shape
     array = np.frombuffer(text.encode()[:n].ljust(n, b'\0'), np.uint8)
     gathered = multihost_utils.process_allgather(array)
     return [bytes(row).rstrip(b'\0').decode(errors='replace') for row in gathered]
@@ -239,8 +250,10 @@ def everywhere(fact: bool) -> bool:
 
 
 def agree(facts: dict) -> None:
-    """UserError, in every process, naming facts {'config.seed': JSON value, ...} that differ, and
-    where they do."""
+    """UserError, in every process, if facts differ between processes.
+
+    It names these facts and processes. facts: {'config.seed': JSON value, ...}.
+    """
     digests = {name: storage.json_digest(value)[:16] for name, value in facts.items()}
     found = [json.loads(text) for text in _gathered(json.dumps(digests), 1 << 16)]
     others = [str(process) for process, digests in enumerate(found) if digests != found[0]]
@@ -262,6 +275,5 @@ def _tpu_vm():
     devices = glob.glob('/dev/accel*') or glob.glob('/dev/vfio/[0-9]*')
     if not importlib.util.find_spec('libtpu') or not devices:
         return False
-    return (
-        'tpu' in os.environ.get('JAX_PLATFORMS', 'tpu') and 'TPU_SKIP_MDS_QUERY' not in os.environ
-    )
+    platforms = os.environ.get('JAX_PLATFORMS') or 'tpu'  # if empty, JAX takes what there is
+    return 'tpu' in platforms and 'TPU_SKIP_MDS_QUERY' not in os.environ

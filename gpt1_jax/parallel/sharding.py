@@ -1,7 +1,7 @@
 """The device mesh (data, fsdp, tensor), and one table from array names to partitions over it.
 
-Not in the paper, which trained on one machine. The same program runs on one CPU and on a pod: axes
-of size 1 have no effect.
+Not in the paper, which trained on one machine. The same program runs on one CPU and on a pod, as
+axes of size 1 have no effect.
 """
 
 import math
@@ -20,8 +20,8 @@ AXES = ('data', 'fsdp', 'tensor')
 ROWS = ('data', 'fsdp')  # the axes that divide the rows of a batch
 BATCH = P(ROWS)
 
-# The first pattern that matches a leaf's path gives its partition; a leaf that none matches is
-# whole on every device. The table serves parameters, Adam's moments (their paths end in the
+# The first pattern that matches a leaf's path gives its partition. A leaf that no pattern matches
+# is whole on every device. The table serves parameters, Adam's moments (their paths end in the
 # parameter's) and activations, by name. The layer axis of stacked parameters is never sharded.
 PARTITIONS = (
     # [rows, D]: 40,478 rows divide by nothing
@@ -46,11 +46,11 @@ PARTITIONS = (
 def make_mesh(
     data: int = -1, fsdp: int = 1, tensor: int = 1, devices: list[jax.Device] | None = None
 ) -> Mesh:
-    """A Mesh with axes (data, fsdp, tensor); one of them may be -1, for as many devices as remain.
+    """Makes a Mesh with axes (data, fsdp, tensor). An axis of -1 takes as many devices as remain.
 
-    devices: by default all. Over several TPU slices (multislice), the data axis spans the slices,
-    whose links are slow, and the other axes stay within a slice. UserError if the sizes do not
-    multiply to the number of devices.
+    Only one axis may be -1. devices: by default all. Over several TPU slices (multislice), the data
+    axis spans the slices, whose links are slow, and the other axes stay within a slice. UserError
+    if the sizes do not multiply to the number of devices.
     """
     devices = jax.devices() if devices is None else devices
     sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
@@ -94,8 +94,11 @@ def make_mesh(
 
 
 def extent(axes: str | Sequence[str] | None, mesh: Mesh | None = None) -> int:
-    """The number of devices along an axis of a mesh, or several axes; 1 for None. mesh: by default
-    that of `jax.set_mesh`; 1 without one."""
+    """The number of devices along an axis of a mesh, or along several axes.
+
+    axes: None means no axis, and the extent is 1. mesh: by default the mesh of `jax.set_mesh`.
+    Without a mesh the extent is 1.
+    """
     shape = (jax.sharding.get_abstract_mesh() if mesh is None else mesh).shape
     names = (axes,) if isinstance(axes, str) else axes or ()
     return math.prod(shape.get(name, 1) for name in names)
@@ -107,23 +110,25 @@ def spec(name: str) -> P:
 
 
 def leaf_name(path: Any) -> str:
-    """'blocks/mlp/fc/kernel' of a leaf's key path in a tree of parameters."""
+    """The name of a leaf in a tree of parameters, 'blocks/mlp/fc/kernel', from its key path."""
     return jax.tree_util.keystr(path, simple=True, separator='/')
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
-    """{'blocks/mlp/fc/kernel': leaf} of a tree of parameters."""
+    """{'blocks/mlp/fc/kernel': leaf} for each leaf of a tree of parameters."""
     return {leaf_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def shardings(tree: Any, mesh: Mesh) -> Any:
-    """NamedShardings of a tree of arrays or shapes, by PARTITIONS. UserError for a dimension that
-    cannot be divided."""
+    """NamedShardings of a tree of arrays or shapes, by PARTITIONS.
+
+    UserError for a dimension that cannot be divided.
+    """
 
     def sharding(path, leaf):
         name = leaf_name(path)
         partition = spec(name)
-        # Of a user's optimizer or backbone, which only has such a name
+        # A leaf of a user's optimizer or backbone that only has such a name
         if len(partition) > leaf.ndim:
             partition = P()
         for dimension, axes in enumerate(partition):
@@ -149,20 +154,20 @@ def abstract(shapes: Any, mesh: Mesh) -> Any:
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
-    """Rows of a batch over data and fsdp."""
+    """The sharding of a batch: rows over data and fsdp."""
     return NamedSharding(mesh, BATCH)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """The whole array on every device."""
+    """The sharding of an array that is whole on every device."""
     return NamedSharding(mesh, P())
 
 
 def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
-    """A batch of `size` rows on the mesh's devices, a tree of global arrays [size, ...].
+    """Puts a batch of `size` rows on the mesh's devices, as a tree of global arrays [size, ...].
 
     read: slice of rows -> tree of host arrays with those rows. Each process reads only the rows of
-    its own devices.
+    its devices.
     """
     sharding = batch_sharding(mesh)
     indices: Any = sharding.addressable_devices_indices_map((size,)).values()
@@ -196,26 +201,28 @@ def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
 
 
 def constrain(x: jax.Array, name: str) -> jax.Array:
-    """x with the sharding of `name`, inside a jitted function under `jax.set_mesh`; x itself
-    without a mesh."""
+    """Returns x with the sharding of `name`, inside a jitted function under `jax.set_mesh`.
+
+    Without a mesh x is returned unchanged.
+    """
     if extent(AXES) == 1:
         return x
     return jax.lax.with_sharding_constraint(x, spec(name))
 
 
 def gathered(x: jax.Array, name: str) -> jax.Array:
-    """x, sharded as `name`, all-gathered in its present dtype; x itself without a mesh.
+    """All-gathers x, which is sharded as `name`, in its present dtype.
 
-    Its gradient is sharded as `name` again, so that devices reduce-scatter it instead of
-    all-reducing it.
+    The gradient is sharded as `name` again, so devices reduce-scatter it instead of all-reducing
+    it. Without a mesh x is returned unchanged.
     """
     if extent(AXES) == 1:
         return x
 
     @jax.custom_vjp
     def gather(x):
-        # Constrained twice: with only the second, the compiler may gather x before its conversion
-        # to a smaller dtype.
+        # Constrained twice, because with only the second constraint the compiler may gather x
+        # before its conversion to a smaller dtype.
         return constrain(constrain(x, name), 'embeddings')
 
     gather.defvjp(lambda x: (gather(x), None), lambda _, gradient: (constrain(gradient, name),))

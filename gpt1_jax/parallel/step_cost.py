@@ -1,6 +1,6 @@
 """Estimates the cost of a training step from shapes and shardings: FLOPs and memory.
 
-The compiled step may differ: experiments/compile/check.py reads it.
+The compiled step may differ. experiments/compile/check.py reads the cost of the compiled step.
 """
 
 import math
@@ -13,13 +13,13 @@ from gpt1_jax.parallel.sharding import named_leaves
 
 
 def flops_per_token(params: Any, n_ctx: int) -> int:
-    """Floating-point operations per token of a training step, forward and backward: 752.75e6 at the
-    paper's size.
+    """Floating-point operations per token of a training step, forward and backward.
 
-    params: tree of arrays or shapes of a backbone. n_ctx: positions of a window. Counts matrix
-    products: six operations per weight, the output layer (embed/tokens) included, and attention
-    over all n_ctx positions, its masked half included, as is usual. Recomputation by remat is not
-    counted.
+    They are 752.75e6 at the paper's size. Matrix products count six operations per weight, also in
+    the output layer (embed/tokens). Attention counts over all n_ctx positions, including the masked
+    half, as is usual. Recomputation by remat is not counted.
+
+    params: tree of arrays or shapes of a backbone. n_ctx: positions of a window.
     """
     total = 0
     for name, leaf in named_leaves(params).items():
@@ -32,8 +32,10 @@ def flops_per_token(params: Any, n_ctx: int) -> int:
 
 
 def memory(state: Any) -> dict[str, int]:
-    """{'parameters', 'gradients', 'Adam moments': bytes per device} of a TrainState of shapes with
-    shardings."""
+    """{'parameters', 'gradients', 'Adam moments': bytes per device} of a TrainState.
+
+    state: a TrainState of shapes with shardings.
+    """
     parameters, moments = (
         sum(
             math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
@@ -45,8 +47,10 @@ def memory(state: Any) -> dict[str, int]:
 
 
 def lines(state: Any, rows: int, n_ctx: int) -> list[str]:
-    """The cost as lines to print. state: TrainState of shapes with shardings
-    (loop.Program.state)."""
+    """The cost as lines to print.
+
+    state: TrainState of shapes with shardings (loop.Program.state).
+    """
     flops = flops_per_token(state.params, n_ctx)
     held = ', '.join(f'{name} {size / 2**20:,.1f} MiB' for name, size in memory(state).items())
     return [

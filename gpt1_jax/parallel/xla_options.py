@@ -1,4 +1,4 @@
-"""The options of XLA that a training step is compiled with, on the platforms that need some."""
+"""The options of XLA with which a training step is compiled, by platform."""
 
 import os
 
@@ -9,7 +9,7 @@ GPU = {'xla_gpu_enable_triton_gemm': False, 'xla_gpu_ftz': True}
 
 
 def of(platform: str) -> dict[str, bool]:
-    """{option: value} for jax.jit on a platform, without those that XLA_FLAGS sets."""
+    """{option: value} for jax.jit on a platform, without options that XLA_FLAGS sets."""
     if platform != 'gpu':
         return {}
     given = {flag.lstrip('-').partition('=')[0] for flag in os.environ.get('XLA_FLAGS', '').split()}
@@ -17,5 +17,5 @@ def of(platform: str) -> dict[str, bool]:
 
 
 def text(platform: str) -> str:
-    """The options of a platform as they would stand in XLA_FLAGS: '--NAME=true --OTHER=false'."""
+    """The options of a platform in the form of XLA_FLAGS: '--NAME=true --OTHER=false'."""
     return ' '.join(f'--{name}={str(value).lower()}' for name, value in of(platform).items())

@@ -1,9 +1,9 @@
 """Files on a local disk or in Google Cloud Storage (gs://BUCKET/...), behind one set of functions.
 
-Objects in a store are written atomically, never changed in place, and cannot be renamed;
+Objects in a store are written atomically, never changed in place, and cannot be renamed.
 etils.epath gives them the interface of pathlib.Path (extra `gcs`). Files that are read many times
-(token shards) or appended to (logs) have a copy on the local disk. What cannot be read or written
-raises an OSError that names it, in a store too.
+(token shards) or appended to (logs) have a copy on the local disk. If a file or an object cannot be
+read or written, an OSError names it.
 """
 
 import base64
@@ -33,8 +33,10 @@ Path = Any  # pathlib.Path or etils.epath.Path, which have the same methods
 
 
 def path(name: str | os.PathLike) -> Path:
-    """A pathlib.Path, or an etils.epath.Path for 'gs://...'. UserError for another scheme or an
-    unreachable bucket."""
+    """Returns a pathlib.Path, or an etils.epath.Path for 'gs://...'.
+
+    UserError for another scheme or an unreachable bucket.
+    """
     text = os.fspath(name)
     if not re.match(r'[a-z][a-z0-9]+://', text):
         return pathlib.Path(name)
@@ -51,7 +53,7 @@ def remote(name: str | os.PathLike) -> bool:
 
 
 def absolute(name: str | os.PathLike) -> Path:
-    """The path made absolute, without links; an object store's paths are absolute already."""
+    """The path made absolute, without links. An object store's paths are absolute already."""
     return path(name) if remote(name) else pathlib.Path(os.path.realpath(name))
 
 
@@ -74,28 +76,31 @@ def _client() -> type:
 
 
 def _reach(bucket, text):
-    """OSError if the path cannot be listed: no credentials, no permission or no network. Asked once
-    a bucket."""
+    """OSError if the path cannot be listed: no credentials, no permission or no network.
+
+    Each bucket is asked only once.
+    """
     if bucket in _reached:
         return
     with _as_os_errors(text), contextlib.suppress(FileNotFoundError):
-        # Of the path: the permission may be for a prefix of the bucket alone
+        # The path is listed, because the permission may be only for a prefix of the bucket
         next(_client()(text).iterdir(), None)
     _reached.add(bucket)
 
 
 @contextlib.contextmanager
 def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[None]:
-    """Turns the exceptions of the cloud client, which has classes of its own, into OSError as a
-    local disk raises.
-    writes: an object is written, so "not found" can only mean its bucket."""
+    """Turns the exceptions of the cloud client into OSError, which a local disk raises.
+
+    writes: an object is written, so "not found" can only mean its bucket.
+    """
     try:
         with naming(where):
             yield
     except FileNotFoundError as error:
         if error.errno is not None and not writes:
             raise
-        # Gcsfs gives the object's name alone
+        # Gcsfs gives only the object's name
         cause = 'no such bucket' if writes else os.strerror(errno.ENOENT)
         raise FileNotFoundError(errno.ENOENT, cause, os.fspath(where)) from error
     except (OSError, UserError):
@@ -109,8 +114,11 @@ def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[No
 
 @contextlib.contextmanager
 def naming(file: str | os.PathLike) -> Iterator[None]:
-    """Gives an OSError the name of its file where it has none, as when a write to an open file
-    fails, and the cause where it has only a text, as those of pyarrow."""
+    """Completes an OSError.
+
+    It gets the name of its file if it has none, as when a write to an open file fails. It gets a
+    cause if it has only a text, as pyarrow's errors do.
+    """
     try:
         yield
     except OSError as error:
@@ -120,8 +128,10 @@ def naming(file: str | os.PathLike) -> Iterator[None]:
 
 
 def mkdir(directory: Path) -> None:
-    """Make a local directory and its parents. Object stores have no directories. OSError, which
-    names the remedy for a directory of the cache."""
+    """Make a local directory and its parents. Object stores have no directories.
+
+    An OSError for a directory of the cache names the remedy.
+    """
     if remote(directory):
         return
     try:
@@ -140,7 +150,10 @@ def read(file: str | os.PathLike) -> bytes:
 
 @contextlib.contextmanager
 def opened(file: str | os.PathLike) -> Iterator[BinaryIO]:
-    """A file as a stream of bytes that can seek. OSError if it cannot be read, also while it is."""
+    """Opens a file as a stream of bytes that can seek.
+
+    OSError if the file cannot be opened, or if a later read fails.
+    """
     with _as_os_errors(file), path(file).open('rb') as stream:
         yield stream
 
@@ -160,11 +173,11 @@ def glob(pattern: str) -> list[str]:
 
 
 def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
-    """Write a file atomically: after a crash it is complete, or as it was.
+    """Write a file atomically: after a crash it is complete or unchanged.
 
-    The file takes the place of a link, a pipe or a device, as a directory that came from elsewhere
-    may have links that lead out of it. follow: for a name that the user gave: a link stays one, a
-    pipe or a device is written to directly.
+    The new file replaces a link, a pipe or a device, because a directory that came from elsewhere
+    may have links that lead out of it. follow: the user gave the name. Then a link stays a link,
+    and a pipe or a device is written to directly.
     """
     if remote(file):
         with _as_os_errors(file, writes=True):
@@ -177,7 +190,7 @@ def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
     file = pathlib.Path(os.path.realpath(file) if follow else file)
     partial = file.with_name(f'{file.name}.partial')
     partial.unlink(missing_ok=True)
-    with naming(file), open(partial, 'xb') as stream:  # x: a link is no file to write to
+    with naming(file), open(partial, 'xb') as stream:  # x: never write through a link
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
@@ -185,8 +198,11 @@ def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
 
 
 def open_own(file: str | os.PathLike, flags: int) -> int:
-    """os.open of a file that is written in its place, as an `opener` of `open`. UserError for a
-    link: the directory may have come from elsewhere, and a link in it may lead out of it."""
+    """os.open of a file that is written in its place, as an `opener` of `open`.
+
+    UserError for a link: the directory may have come from elsewhere, and a link in it may lead out
+    of it.
+    """
     try:
         return os.open(file, flags | os.O_NOFOLLOW, 0o666)
     except OSError as error:
@@ -207,7 +223,10 @@ def read_json(file: str | os.PathLike) -> Any:
 
 
 def parse_json(data: bytes, where: str) -> Any:
-    """The value of JSON in UTF-8. where: file and line, for the UserError of what is not JSON."""
+    """The value of JSON in UTF-8. UserError if the data is not JSON.
+
+    where: file and line, for the error.
+    """
     try:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -221,13 +240,18 @@ def write_json(file: str | os.PathLike, value: Any) -> None:
 
 
 def json_digest(value: Any) -> str:
-    """SHA-256 of a value as JSON, in hexadecimal digits, whatever the order of an object's keys."""
+    """SHA-256 of a value as JSON, in hexadecimal digits.
+
+    The order of an object's keys does not matter.
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def generation(file: str | os.PathLike) -> str:
-    """The generation number of an object, which changes with every write; ABSENT if there is no
-    such object."""
+    """The generation number of an object, or ABSENT if there is no such object.
+
+    It changes with every write.
+    """
     system, bucket, key = _object(file)
     with _as_os_errors(file):
         try:
@@ -237,8 +261,11 @@ def generation(file: str | os.PathLike) -> str:
 
 
 def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
-    """Compare and swap: write an object only if its generation is still `expected`. Returns the new
-    generation, or None, with nothing written, if another process wrote other data first."""
+    """Compare and swap: write an object only if its generation is still `expected`.
+
+    Returns the new generation. Returns None, with nothing written, if another process wrote other
+    data first.
+    """
     system, bucket, key = _object(file)
     with _as_os_errors(file, writes=True):
         try:
@@ -253,7 +280,7 @@ def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
                 json_out=True,
                 headers={'Content-Type': 'application/octet-stream'},
             )['generation']
-        # HTTP 412, precondition failed: perhaps by our own write, if its reply was lost
+        # HTTP 412, precondition failed: perhaps after our write, if its reply was lost
         except FileExistsError:
             with contextlib.suppress(FileNotFoundError):
                 now = system.call('GET', 'b/{}/o/{}', bucket, key, json_out=True)
@@ -296,8 +323,10 @@ def files(directory: Path) -> dict[str, Path]:
 
 
 def cache(name: str | os.PathLike) -> pathlib.Path:
-    """The local path for the copy of a file or directory in an object store, whether or not the
-    copy exists."""
+    """The local path for the copy of a file or directory in an object store.
+
+    The copy need not exist.
+    """
     home = os.path.expanduser('~')
     if home == '~':  # no HOME, and the user has no entry in passwd
         home = '/'  # as `docker run --user` sets it
@@ -306,10 +335,10 @@ def cache(name: str | os.PathLike) -> pathlib.Path:
 
 
 def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
-    """A local copy of an object whose SHA-256 is `expected`, downloaded unless such a copy exists.
+    """Returns a local copy of an object whose SHA-256 is `expected`.
 
-    UserError if the object itself has another hash. Several processes may fetch the same object at
-    once.
+    It is downloaded unless such a copy exists. UserError if the object itself has another hash.
+    Several processes may fetch the same object at once.
     """
     copy = cache(file)
     with _as_os_errors(file):
@@ -331,8 +360,10 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
 
 
 def upload(directory: pathlib.Path, target: Path, last: str | None = None) -> None:
-    """Copy every file under a local directory into an object store, the one called `last`, the
-    manifest, at the end."""
+    """Copy every file under a local directory into an object store.
+
+    The file called `last`, the manifest, is copied at the end.
+    """
     local = files(directory)
     for name in sorted(local, key=lambda name: (name == last, name)):
         write(target / name, local[name].read_bytes())

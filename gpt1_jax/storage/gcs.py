@@ -1,9 +1,8 @@
-"""The client of Google Cloud Storage: gcsfs, with uploads that survive a lost reply. Imported only
-for gs:// paths.
+"""The client of Google Cloud Storage: gcsfs, with uploads that survive a lost reply.
 
-gcsfs repeats a request that fails (429, 5xx, no reply) up to six times within a minute. Repeating
-the last request of a resumable upload fails, though, if the store has completed the session, or the
-session has expired.
+Imported only for gs:// paths. gcsfs repeats a request that fails (429, 5xx, no reply) up to six
+times within a minute. But the last request of a resumable upload cannot be repeated once the store
+has completed the session or the session has expired.
 """
 
 import io
@@ -11,7 +10,7 @@ import logging
 
 import gcsfs
 
-# It logs the exceptions that it raises, with tracebacks
+# gcsfs logs the exceptions that it raises, with tracebacks
 logging.getLogger('gcsfs').setLevel(logging.CRITICAL)
 
 
@@ -22,8 +21,11 @@ class Store(gcsfs.GCSFileSystem):
         return _Upload(self, path) if mode == 'wb' else super()._open(path, mode, **options)
 
     async def _isdir(self, path):
-        """gcsfs answers False for every OSError: a run whose store does not answer would seem to
-        have no checkpoint."""
+        """Whether a path is a directory. OSErrors are raised.
+
+        gcsfs answers False for every OSError. A run whose store does not answer would then seem to
+        have no checkpoint.
+        """
         try:
             return (await self._info(path))['type'] == 'directory'
         except FileNotFoundError:
@@ -31,7 +33,7 @@ class Store(gcsfs.GCSFileSystem):
 
 
 class _Upload(io.BytesIO):
-    """An object open for writing; closing it uploads it."""
+    """An object open for writing. Closing it uploads it."""
 
     def __init__(self, store, path):
         super().__init__()

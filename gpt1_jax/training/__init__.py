@@ -1,2 +1,4 @@
-"""Sections 3.1 to 4.1: losses, the optimizer, and the training loop; trees of arrays, no files but
-the profiler's."""
+"""Sections 3.1 to 4.1: losses, the optimizer, and the training loop.
+
+This package computes with trees of arrays. Only the profiler writes files.
+"""

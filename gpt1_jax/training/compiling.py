@@ -1,5 +1,7 @@
-"""A line while XLA compiles a function, which takes up to minutes: 'compiling the training step ...
-41 s'."""
+"""Prints a line while XLA compiles: 'compiling the training step ... 41 s'.
+
+Compiling may take minutes.
+"""
 
 import contextlib
 import sys
@@ -14,8 +16,10 @@ PATIENCE_S = 5
 
 @contextlib.contextmanager
 def announced(what: str, patience: float = PATIENCE_S) -> Iterator[None]:
-    """Print, to stderr, that `what` is compiled, if that takes more than `patience` seconds, and
-    how many it took. Process 0 prints."""
+    """Prints to stderr that `what` is compiled, and the seconds that it took.
+
+    Nothing is printed if it takes at most `patience` seconds. Only process 0 prints.
+    """
     began = time.monotonic()
     printed = threading.Event()
 

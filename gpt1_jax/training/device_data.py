@@ -1,7 +1,7 @@
-"""The training tokens in the devices' memory: a step gathers its windows there, the host sends only
-their numbers.
+"""The training tokens in the devices' memory.
 
-Not in the paper. A billion tokens take 2 GB of every device; where tokens lie changes no result.
+A step gathers its windows from this memory, and the host sends only the numbers of the windows. Not
+in the paper. A billion tokens take 2 GB of every device. The place of the tokens changes no result.
 """
 
 import jax
@@ -23,9 +23,11 @@ def batches(
     mesh: jax.sharding.Mesh,
     wanted: str,
 ) -> Batches:
-    """Batches of `size` windows in the order of `seed`: {'tokens': int32[size, n_ctx + 1]}, or
-    where the tokens are on the devices {'window': int32[size]}, the windows' numbers, with the
-    tokens as Batches.resident. See `place`."""
+    """Returns the batches of `size` windows in the order of `seed`.
+
+    A batch is {'tokens': int32[size, n_ctx + 1]}. If the tokens are on the devices (see `place`),
+    it is {'window': int32[size]}, the windows' numbers, and Batches.resident has the tokens.
+    """
     corpus = place(stream, n_ctx, mesh, wanted)
     name, batch = ('tokens', tokens.batch) if corpus is None else ('window', tokens.window_numbers)
 
@@ -38,11 +40,13 @@ def batches(
 def place(
     stream: tokens.TokenStream, n_ctx: int, mesh: jax.sharding.Mesh, wanted: str
 ) -> jax.Array | None:
-    """The tokens on every device of the mesh, uint16[n_windows + 1, n_ctx], window i being row i
-    and the first token of row i + 1; None where windows are to be read for each step. wanted:
-    'yes', 'no', or 'auto': where they fit."""
+    """Puts the tokens on every device of the mesh, or returns None if steps read their windows.
+
+    The result is uint16[n_windows + 1, n_ctx]. Window i is row i and the first token of row i + 1.
+    wanted: 'yes', 'no', or 'auto': if they fit.
+    """
     fit = wanted == 'yes' or wanted == 'auto' and fits(2 * stream.n_tokens, mesh.local_devices[0])
-    # One program for all processes, whose devices may have other room
+    # All processes run one program, but their devices may differ in free memory
     if not processes.everywhere(fit):
         return None
     rows = stream.rows(n_ctx)
@@ -52,16 +56,20 @@ def place(
 
 
 def fits(size: int, device: jax.Device) -> bool:
-    """Whether so many bytes are at most one PARTth of a device's memory. Never of a CPU's, which
-    has the tokens."""
+    """True if `size` bytes fit in 1/PART of a device's memory.
+
+    Always False on a CPU: the tokens are already in its memory.
+    """
     limit = 0 if device.platform == 'cpu' else (device.memory_stats() or {}).get('bytes_limit', 0)
     return size <= limit // PART
 
 
 def windows(corpus: jax.Array, numbers: jax.Array | np.ndarray) -> jax.Array:
-    """The windows of these numbers, int32[B] -> int32[B, n_ctx + 1], inside a jitted step. corpus:
-    as `place` gives."""
+    """Gathers the windows of these numbers, int32[B] -> int32[B, n_ctx + 1], inside a jitted step.
+
+    corpus: as `place` returns it.
+    """
     ids = jnp.concatenate([corpus[numbers], corpus[numbers + 1, :1]], axis=1).astype(jnp.int32)
-    # The barrier keeps XLA from fusing the gather with what follows, which is then compiled as
-    # where the host sends tokens: the results agree to the bit.
+    # The barrier keeps XLA from fusing the gather with the code after it. That code is then
+    # compiled as if the host sent the tokens, and the results agree to the bit.
     return jax.lax.optimization_barrier(sharding.constrain(ids, 'windows'))

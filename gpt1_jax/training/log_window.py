@@ -1,5 +1,7 @@
-"""A row of metrics.jsonl over the steps since the row before: mean metrics, last learning rate,
-tokens per second."""
+"""Makes a row of metrics.jsonl from the steps since the last row.
+
+The row has mean metrics, the last learning rate, and tokens per second.
+"""
 
 import math
 import time
@@ -7,44 +9,48 @@ from collections.abc import Sequence
 
 import jax
 
-COUNTS = ('skipped', 'halted')  # metrics that are counts or flags, of which no mean is taken
+COUNTS = ('skipped', 'halted')  # metrics that are counts or flags and have no mean
 
 
 class Window:
     """The metrics of the steps since the last row, and the time that they took.
 
-    metrics: {name: scalar} of each step, on the device; on the host for the steps of an earlier
-    run.
+    metrics: {name: scalar} of each step, on the device. Steps of an earlier run have theirs on the
+    host.
     """
 
     def __init__(self, unlogged: Sequence[dict]) -> None:
         self.metrics = list(unlogged)
         self._added = 0  # steps of this process in the window
-        self._began = time.perf_counter()  # the window
-        self._since: float | None = None  # when the clock was started
-        # What the clock has shown, in the window, and for how many steps
+        self._began = time.perf_counter()  # time when the window began
+        self._since: float | None = None  # time when the clock was started
+        # Time on the clock in the window, and the number of steps that it timed
         self._seconds = 0.0
         self._timed = 0
-        self._pace: float | None = None  # seconds a step, of the last window with a timed one
+        self._pace: float | None = None  # seconds a step, from the last window with a timed step
 
     def start_clock(self) -> None:
-        """Before each step. Logging, evaluating and saving, which follow `row`, are not a step's
-        time."""
+        """Starts the clock, before each step.
+
+        Logging, evaluating and saving follow `row` and do not count as a step's time.
+        """
         if self._since is None:
             self._since = time.perf_counter()
 
     def stop_clock(self) -> None:
-        """Before a step that compiles, which is not timed. Steps before it that the device still
-        works on are."""
+        """Stops the clock, before a step that compiles, which is not timed.
+
+        If the device still works on earlier steps, the clock first waits for them.
+        """
         if self._timed and self._since is not None:
             jax.block_until_ready(self.metrics)
             self._seconds += time.perf_counter() - self._since
         self._since = None
 
     def add(self, metrics: dict) -> None:
-        """Metrics of a step, still on the device."""
+        """Adds the metrics of a step, still on the device."""
         if self._since is None:
-            # The version that left `unlogged` may have had other metrics.
+            # The version of this code that left `unlogged` may have had other metrics.
             self.metrics = [m for m in self.metrics if m.keys() == metrics.keys()]
             jax.block_until_ready(metrics)
         else:
@@ -53,14 +59,14 @@ class Window:
         self._added += 1
 
     def unlogged(self) -> list[dict[str, float]]:
-        """The metrics of the steps since the last row."""
+        """Returns the metrics of the steps since the last row."""
         return [
             {name: float(value) for name, value in step.items()}
             for step in jax.device_get(self.metrics)
         ]
 
     def row(self, tokens_per_step: float, steps_left: int) -> dict:
-        """What Session.log takes; a new window begins."""
+        """Returns the row that Session.log takes, and begins a new window."""
         metrics = jax.device_get(self.metrics)
         now = time.perf_counter()
         if self._since is not None:
@@ -86,6 +92,6 @@ class Window:
 
 
 def _finite_mean(values):
-    """A skipped batch has a loss that is not finite."""
+    """The mean of the finite values. A skipped batch has a loss that is not finite."""
     finite = [value for value in values if math.isfinite(value)]
     return sum(finite) / len(finite) if finite else math.nan

@@ -1,5 +1,7 @@
-"""Section 4.1: the jitted training step and the only training loop, of trees of arrays: no models,
-tasks or files."""
+"""Section 4.1: the jitted training step and the only training loop.
+
+Both work on trees of arrays and know no models, tasks or files.
+"""
 
 import concurrent.futures
 import contextlib
@@ -19,12 +21,12 @@ from gpt1_jax.training.log_window import Window
 
 
 class TrainState(NamedTuple):
-    """All that changes in training.
+    """Everything that changes in training.
 
-    step: int32, batches seen; it determines the next batch and its dropout masks. skipped: int32,
-    how many of them changed nothing because their loss or gradient was not finite. halted: bool,
-    set when one more than hyper['skips'] of these came: from then on every step leaves the state as
-    it is.
+    step: int32, batches seen. It determines the next batch and its dropout masks.
+    skipped: int32, how many batches changed nothing because their loss or gradient was not finite.
+    halted: bool, set by the first such batch after hyper['skips'] of them. From then on every step
+        leaves the state unchanged.
     """
 
     step: jax.Array
@@ -35,12 +37,14 @@ class TrainState(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The compiled functions of one kind of run on one mesh; runs that differ only in `hyper` share
-    it.
+    """The compiled functions of a kind of run on a mesh.
 
-    init: seed -> TrainState. step: (TrainState, batch, hyper, *resident) -> (TrainState, metrics);
-    the state passed in is donated. state: TrainState of ShapeDtypeStructs with shardings, the
-    target to restore a checkpoint into.
+    Runs that differ only in `hyper` share them.
+
+    init: seed -> TrainState.
+    step: (TrainState, batch, hyper, *resident) -> (TrainState, metrics). The state passed in is
+        donated.
+    state: TrainState of ShapeDtypeStructs with shardings, the target to restore a checkpoint into.
     """
 
     mesh: jax.sharding.Mesh
@@ -49,7 +53,10 @@ class Program(NamedTuple):
     state: TrainState
 
     def place(self, read: Callable, size: int) -> dict[str, jax.Array]:
-        """A batch of `size` rows onto the mesh. read: slice -> dict of host arrays, those rows."""
+        """Places a batch of `size` rows onto the mesh.
+
+        read: slice -> dict of host arrays with these rows.
+        """
         return sharding.place(read, size, self.mesh)
 
 
@@ -62,17 +69,19 @@ def make_program(
     microbatches: int = 1,
     precision: Callable = contextlib.nullcontext,
 ) -> Program:
-    """The jitted init and training step.
+    """Makes the jitted init and training step.
 
     init_params: seed -> parameter tree.
     loss: (params, batch, dropout.Key, hyper, *resident) -> (mean over the batch's rows, metrics).
-    optimizer, schedule: as optimizer_config.make and optimizer_config.schedule give them.
-    microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as
-        parts know the global number of their first row, the same dropout masks.
-    precision: of the step's matrix products, as build.precision gives it.
-    The step's `hyper` is what optimizer_config.hyperparameters gives, and what else `loss` reads.
-    `resident` are arrays that stay on the devices from step to step, such as the training tokens;
-    most losses take none.
+    optimizer, schedule: as optimizer_config.make and optimizer_config.schedule return them.
+    microbatches: the gradients of this many equal parts of a batch are averaged. The loss is the
+        same. The dropout masks are also the same, because a part knows the global number of its
+        first row.
+    precision: of the step's matrix products, as build.precision returns it.
+
+    The step's `hyper` has the values of optimizer_config.hyperparameters, and any others that
+    `loss` reads. `resident` are arrays that stay on the devices from step to step, such as the
+    training tokens. Most losses take none.
     """
 
     def init(seed):
@@ -96,8 +105,8 @@ def make_program(
         )
         params = jax.tree.map(jnp.add, state.params, updates)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in jax.tree.leaves(grads)))
-        # If the loss or the gradient norm is not finite, keep the old params and opt_state. Decided
-        # on the device, because the host looks one step late.
+        # If the loss or the gradient norm is not finite, keep the old params and opt_state. The
+        # device decides this, because the host looks one step late.
         good = jnp.isfinite(value) & jnp.isfinite(norm) & ~state.halted
         skips = ~good & ~state.halted & (state.skipped < hyper['skips'])
         params, opt_state = jax.tree.map(
@@ -137,11 +146,11 @@ def make_program(
 def on_mesh(
     function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: Callable, name: str = ''
 ) -> Callable:
-    """The jitted function, and its `trace`, called with the mesh in context, where
-    sharding.constrain finds it, and within precision().
+    """Wraps a jitted function so that it runs within jax.set_mesh(mesh) and precision().
 
-    name: of a function whose first compilation is announced at once; any other is if it takes
-    long. The shapes in the first argument must not change.
+    Its `trace` is wrapped in the same way. Inside, sharding.constrain finds the mesh. If the
+    function has a `name`, its first compilation is announced at once. Any other compilation is
+    announced if it takes long. The shapes in the first argument must not change.
     """
     compiled: set[tuple] = set()  # the shapes of the arguments after the first
 
@@ -166,10 +175,10 @@ def on_mesh(
 
 
 def _accumulate(gradients, batch, n, mesh):
-    """The mean of value, metrics and gradients over n parts of the batch, computed one after the
-    other.
+    """Returns the mean of value, metrics and gradients over n parts of the batch.
 
-    gradients: (part of the batch, uint32 number of its first row) -> a tree of means over its rows.
+    The parts are computed one after the other. gradients: (part of the batch, uint32 number of its
+    first row) -> a tree of means over its rows.
     """
     if n == 1:
         return gradients(batch, jnp.uint32(0))
@@ -195,10 +204,12 @@ def _accumulate(gradients, batch, n, mesh):
 class Batches(NamedTuple):
     """The training data.
 
-    read: (step, slice of rows) -> those rows of the step's batch, a dict of host arrays. A pure
-        function, called one step ahead in a thread; each process reads the rows of its own devices.
-    size: rows of a batch. tokens_per_step: real tokens of a batch, on average. resident: arrays on
-        the devices that every step takes besides its batch.
+    read: (step, slice of rows) -> these rows of the step's batch, a dict of host arrays. It is a
+        pure function, which a thread calls one step ahead. Each process reads the rows of its
+        devices.
+    size: rows of a batch.
+    tokens_per_step: real tokens of a batch, on average.
+    resident: arrays on the devices that every step takes besides its batch.
     """
 
     read: Callable
@@ -208,8 +219,11 @@ class Batches(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """How many steps are trained, and after which of them (counted from 1) the loop logs, evaluates
-    and saves: after every so many, after those of `keep_steps`, and after the last."""
+    """The number of steps, and the steps after which the loop logs, evaluates and saves.
+
+    Steps are counted from 1. The loop does each of these at its interval, at `keep_steps`, and
+    after the last step.
+    """
 
     total: int
     log_every: int
@@ -236,24 +250,29 @@ def fit(
     session: Any,
     evaluate: Callable[[TrainState], float],
 ) -> TrainState:
-    """Train to `intervals.total` steps; the only loop.
+    """Trains to `intervals.total` steps. This is the only training loop.
 
-    session: a runs.session.Session, where metrics and states go. evaluate: state -> its quality,
-    higher is better. The host reads metrics only where it logs, and looks one step late whether the
-    state has halted, so that between logged steps the device does not wait for it. UserError naming
-    the step where a loss or gradient is not finite, after saving the state before it. Interrupted
-    after SIGTERM, SIGINT or SIGHUP, once the state is saved.
+    session: a runs.session.Session, which receives metrics and states. evaluate: state -> its
+    quality, of which more is better.
+
+    The host reads metrics only if it logs, and checks one step late whether the state has halted.
+    So the device does not wait for the host between logged steps.
+
+    If a loss or gradient is not finite, the state before it is saved, and a UserError names the
+    step. Raises Interrupted after SIGTERM, SIGINT or SIGHUP, once the state is saved.
     """
     step = int(state.step)
     signal = ''
     total = intervals.total
     window = Window(session.unlogged)
-    before = None  # the metrics of the step before
-    compiled = set()  # the shapes of batches for which the step was
+    before = None  # the metrics of the previous step
+    compiled = set()  # the shapes of batches for which the step is compiled
 
     def ahead(step):
-        """The batch of a step, read and placed by a thread while the device works on the step
-        before it."""
+        """Starts to read and place the batch of a step, in the thread.
+
+        Meanwhile the device works on the step before.
+        """
         read = functools.partial(batches.read, step)
         return thread.submit(program.place, read, batches.size) if step < total else None
 
@@ -289,8 +308,8 @@ def fit(
                 session.save(state, step, quality, window.unlogged())
             if signal:
                 break
-        # Also one that came while the last state was evaluated or saved: what follows training may
-        # also be long.
+        # The signal may also have come while the last state was evaluated or saved. The work after
+        # training may also be long.
         signal = signal or stopped_by(total + 1)
     if signal:
         raise Interrupted(
@@ -301,7 +320,7 @@ def fit(
 
 
 def _halt(state, window, batches, session):
-    """Save the state before the step that is not finite, and raise UserError."""
+    """Saves the state before the step that is not finite, and raises UserError."""
     step = int(state.step)
     place = next(i for i, metrics in enumerate(window.metrics) if metrics['halted'])
     bad = window.metrics[place]

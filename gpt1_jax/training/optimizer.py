@@ -1,5 +1,7 @@
-"""Section 4.1: the released opt.py: Adam with decoupled weight decay, three schedules; and
-warmup-stable-decay."""
+"""Section 4.1: the released opt.py, which is Adam with decoupled weight decay and three schedules.
+
+A fourth schedule, warmup-stable-decay, is not in the released code.
+"""
 
 import re
 from typing import Any
@@ -14,11 +16,11 @@ NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain we
 
 
 def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up over `warmup` steps from zero to `peak`, cosine to zero at
-    `total` (opt.py 5-7: the cosine runs over the whole training and is not re-based after the
-    warm-up).
+    """A linear warm-up over `warmup` steps from zero to `peak`, then a cosine to zero at `total`.
 
-    peak, warmup, total: numbers or scalar arrays, the latter two in steps; a warm-up of 0 is none.
+    The result is an optax schedule. As released (opt.py 5-7), the cosine runs over the whole
+    training and does not restart after the warm-up. peak, warmup, total: numbers or scalar arrays.
+    warmup and total are in steps, and a warmup of 0 means no warm-up.
     """
     return _warmed_up(
         peak, warmup, lambda count: 0.5 * (1 + jnp.cos(jnp.pi * _fraction(count, total)))
@@ -26,7 +28,7 @@ def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.S
 
 
 def warmup_linear(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """The same warm-up times a linear decay over all `total` steps (opt.py 13-15)."""
+    """The same warm-up, times a linear decay over all `total` steps (opt.py 13-15)."""
     return lambda count: warmup_constant(peak, warmup, total)(count) * (1 - _fraction(count, total))
 
 
@@ -36,9 +38,11 @@ def warmup_constant(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax
 
 
 def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """The same warm-up, then `peak`, then a linear decay to zero over the last `decay` steps (Hu et
-    al., 2024). Up to total - decay no rate depends on `total`, so that a run can be extended from
-    there."""
+    """The same warm-up, then `peak`, then a linear decay to zero over the last `decay` steps.
+
+    Hu et al. (2024). Up to step total - decay no rate depends on `total`, so a run can be extended
+    from there.
+    """
     return _warmed_up(
         peak, warmup, lambda count: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1)
     )
@@ -57,8 +61,8 @@ def _warmed_up(peak, warmup, after):
 
     def schedule(count):
         count = jnp.asarray(count, jnp.float32)
-        # In steps, not in fractions of the training as released: the quotients count / total and
-        # warmup / total may round differently.
+        # Compared in steps, not in fractions of the training as released: the quotients count /
+        # total and warmup / total may round differently.
         warming = (count <= warmup) & (warmup > 0)
         return peak * jnp.where(warming, count / jnp.maximum(warmup, 1e-30), after(count))
 
@@ -76,16 +80,19 @@ def adam(
     weight_decay: float = 0.01,
     clip: float = 1.0,
 ) -> optax.GradientTransformationExtraArgs:
-    """The released update as an optax transformation; its `update` takes the step's
-    `learning_rate=`.
+    """The released update as an optax transformation.
 
-    With t = 1 at the first step, and lrt = learning_rate * sqrt(1 - b2^t) / (1 - b1^t):
+    Its `update` takes the step's `learning_rate=`. With t = 1 at the first step:
+
+        lrt = learning_rate * sqrt(1 - b2^t) / (1 - b1^t)
         p <- p - lrt * (m / (sqrt(v) + eps) + weight_decay * p)
-    Released code (opt.py 23-49): eps is added to the uncorrected sqrt(v), and the decay is scaled
-    by the bias correction as well as by the learning rate, so that it is weaker than optax.adamw's
-    in the first few thousand steps.
-    clip: the largest global norm of the gradients; 0 leaves them as they are. Leaves called bias or
-    scale are not decayed: decided by name, as a bias stacked over layers is a matrix too.
+
+    As in the released code (opt.py 23-49), eps is added to the uncorrected sqrt(v). The decay is
+    scaled by the bias correction and the learning rate, so in the first few thousand steps it is
+    weaker than in optax.adamw.
+
+    clip: the largest global norm of the gradients. 0 means no clipping. Leaves called bias or scale
+    are not decayed. The name decides, because a bias stacked over layers is also a matrix.
     """
 
     def init(params):
@@ -112,8 +119,10 @@ def adam(
 
 
 def clipped(transformation: Any, clip: float) -> Any:
-    """The transformation, of gradients scaled to a global norm of at most `clip`; 0 leaves them as
-    they are."""
+    """The transformation, applied to gradients that are scaled to a global norm of at most `clip`.
+
+    If clip is 0, gradients are not scaled.
+    """
     return optax.chain(optax.clip_by_global_norm(clip), transformation) if clip else transformation
 
 

@@ -1,5 +1,7 @@
-"""config.optimizer: the optimizer and the schedule that it names, those of optimizer.py, optax or
-the user, and their numbers."""
+"""Builds the optimizer and the schedule that config.optimizer names.
+
+They come from optimizer.py, from optax or from the user's code.
+"""
 
 import functools
 import inspect
@@ -19,12 +21,11 @@ from gpt1_jax.training.optimizer import SCHEDULES, adam, clipped, decays
 def from_optax(
     factory: Callable, weight_decay: float, clip: float
 ) -> optax.GradientTransformationExtraArgs:
-    """An optax optimizer as a transformation whose `update` takes the step's `learning_rate=`, as
-    `adam` is.
+    """Wraps an optax optimizer: like `adam`, its `update` then takes the step's `learning_rate=`.
 
     factory: called with learning_rate=1, after which updates must be proportional to the learning
-    rate; and with weight_decay and its mask (`decays`), where it has such arguments. Its other
-    settings are its own defaults.
+    rate. If it has such arguments, it also gets weight_decay and the mask of `decays`. Its other
+    settings keep their defaults.
     """
 
     def mask(params):
@@ -44,8 +45,10 @@ def from_optax(
 
 
 def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationExtraArgs:
-    """The optimizer of `settings`. UserError where config.optimizer.kind names code that cannot be
-    loaded."""
+    """Builds the optimizer of `settings`.
+
+    UserError if config.optimizer.kind names code that cannot be loaded.
+    """
     values = dict(settings)
     kind = values.pop('kind')
     if kind == 'adam':
@@ -56,11 +59,11 @@ def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationE
 
 
 def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
-    """A function (peak, warmup, total, decay) -> optax schedule.
+    """Returns a function (peak, warmup, total, decay) -> optax schedule.
 
-    One of SCHEDULES is called in the step, with traced arrays. One of the user's, FILE:NAME, is
-    called here, with `numbers`, the same four in Python: optax's own builders compare them, which
-    traced arrays refuse.
+    A schedule of SCHEDULES is called in the step, with traced arrays. A user's schedule, FILE:NAME,
+    is called here, with `numbers`, the same four in Python. The reason is that optax's builders
+    compare the numbers, and traced arrays cannot be compared.
     """
     if name in SCHEDULES:
         return SCHEDULES[name]
@@ -73,9 +76,11 @@ def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
 
 
 def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[Any, ...]:
-    """The arguments of `schedule`, of config.optimizer: hashable, as runs share a compiled program
-    where they are equal. The numbers of a built-in schedule are arguments of the step. warmup,
-    total: in steps."""
+    """The arguments of `schedule`, from config.optimizer.
+
+    They are hashable, because runs with equal keys share a compiled program. The numbers of a
+    built-in schedule are arguments of the step and not in the key. warmup, total: in steps.
+    """
     name = values['schedule']
     return (
         (name,)
@@ -85,10 +90,11 @@ def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[
 
 
 def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
-    """UserError where an optimizer or a schedule of the user's own cannot be loaded, fails, or
-    returns something else than training needs, or where a field is set that the optimizer does not
-    read. Only shapes and types are computed.
-    params: () -> the parameters' shapes."""
+    """Checks a user's optimizer or schedule. Only shapes and types are computed.
+
+    UserError if it cannot be loaded, fails, or returns something that training cannot use, and if a
+    field is set that the optimizer does not read. params: () -> the parameters' shapes.
+    """
     kind = values['kind']
     name = values['schedule']
     if user_code.names_code(kind):
@@ -122,7 +128,7 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
 
 
 def _check_unread(values, factory):
-    """UserError where a field of `adam` that another optimizer does not read is set."""
+    """UserError if a field of `adam` is set that the optimizer of `factory` does not read."""
     reads_decay = (
         'weight_decay' in inspect.signature(factory).parameters or values['weight_decay'] == 0
     )
@@ -153,8 +159,10 @@ def check(values: Mapping[str, Any]) -> None:
 
 
 def hyperparameters(config: Any, warmup: float, total: int) -> dict[str, np.generic]:
-    """The scalars of a run's config that a training step takes besides state and batch. warmup,
-    total: in steps."""
+    """The scalars of a run's config that a training step takes besides state and batch.
+
+    warmup, total: in steps.
+    """
     return {
         'seed': np.uint32(config.seed),
         'skips': np.int32(config.train.skip_nonfinite),
@@ -166,8 +174,10 @@ def hyperparameters(config: Any, warmup: float, total: int) -> dict[str, np.gene
 
 
 def settings(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What `make` takes, of config.optimizer: hashable, as equal settings share a compiled
-    program."""
+    """The argument of `make`, from config.optimizer.
+
+    It is hashable, because equal settings share a compiled program.
+    """
     return (
         ('kind', values['kind']),
         *((name, float(values[name])) for name in inspect.signature(adam).parameters),

@@ -1,5 +1,7 @@
-"""Preemption: SIGTERM, SIGINT or SIGHUP (the terminal was closed) ends a run at the next step
-boundary, all processes at the same one."""
+"""Preemption: SIGTERM, SIGINT or SIGHUP ends a run at the next step boundary.
+
+SIGHUP means that the terminal was closed. All processes end at the same step.
+"""
 
 import contextlib
 import os
@@ -16,13 +18,14 @@ from gpt1_jax.parallel import stuck
 
 @contextlib.contextmanager
 def watch() -> Iterator[Callable[[int], str]]:
-    """Yields a function step -> name of the signal that asked to stop, or ''. Call it once a step,
-    with the same steps in every process.
+    """Yields a function step -> name of the signal that asked to stop, or ''.
 
-    A second SIGTERM or SIGINT is not caught. SIGHUP is left alone where it is ignored (nohup), and
-    is ignored once a signal was caught: a closed terminal may send several, and none may end the
-    process while it saves. With several processes jax's own SIGTERM handler tells the others, and
-    they agree on a step; a handler of ours would disable it.
+    Call it once a step, with the same steps in every process.
+
+    A second SIGTERM or SIGINT is not caught. SIGHUP is not handled if the process ignores it
+    (nohup). Once a signal was caught, SIGHUP is ignored: a closed terminal may send several, and
+    none may end the process while it saves. With several processes, jax's SIGTERM handler notifies
+    the others, and they agree on a step. A SIGTERM handler here would disable it.
     """
     if jax.process_count() > 1:
         numbers = (signal.SIGINT, *_hangup())
@@ -45,18 +48,20 @@ def watch() -> Iterator[Callable[[int], str]]:
 
 
 def _hangup():
-    """(SIGHUP,), or nothing where this process was started to ignore it."""
+    """(SIGHUP,), or () if this process was started to ignore it."""
     return () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
 
 
 @contextlib.contextmanager
 def _handling(numbers, act):
-    """The first of these signals calls act(number); after it the former handlers are back, and
-    SIGHUP is ignored."""
+    """The first of these signals calls act(number).
+
+    After it the former handlers are back, and SIGHUP is ignored.
+    """
 
     def handler(number, frame):
         for caught, former in previous.items():
-            # A second SIGTERM ends even a process whose step hangs, in which no handler of Python's
+            # A second SIGTERM ends even a process whose step hangs and in which no Python handler
             # would run.
             after = {signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
             signal.signal(caught, after.get(caught, former))
@@ -70,7 +75,7 @@ def _handling(numbers, act):
             )
 
     if threading.current_thread() is not threading.main_thread():
-        numbers = ()  # Python lets handlers be set in the main thread alone
+        numbers = ()  # Python lets handlers be set only in the main thread
     previous = {}  # filled one by one, as a signal may come in between
     for number in numbers:
         previous[number] = signal.getsignal(number)

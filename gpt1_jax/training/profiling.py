@@ -1,5 +1,7 @@
-"""What the devices do in a few steps of training: a trace for TensorBoard or Perfetto
-(config.profile='START:STOP'), and their time."""
+"""Records and times a few steps of training.
+
+config.profile='START:STOP' records a trace of the devices for TensorBoard or Perfetto.
+"""
 
 import contextlib
 import pathlib
@@ -15,16 +17,16 @@ from gpt1_jax.training import compiling
 
 
 class Trace:
-    """The trace of the steps after `first` up to `last`, into a directory; every process adds its
-    own files.
+    """The trace of the steps after `first` up to `last`, in a directory.
 
-    span: (first, last), or None for no trace. `before` and `after` are called around each step.
+    Every process adds files to it. span: (first, last), or None for no trace. `before` and `after`
+    are called around each step.
     """
 
     def __init__(self, span: tuple[int, int] | None = None, directory: storage.Path = None) -> None:
         self._span: tuple[int | None, int | None] = span or (None, None)
         self._directory = directory
-        self._local: storage.Path | None = None  # where the running trace is written
+        self._local: storage.Path | None = None  # the directory of the running trace
 
     def before(self, step: int) -> None:
         if step == self._span[0]:
@@ -36,14 +38,17 @@ class Trace:
             jax.profiler.start_trace(self._local)
 
     def after(self, step: int, results: Any, final: bool = False) -> None:
-        """results: arrays that the step computed, waited for where the trace ends. final: no step
-        follows."""
+        """Ends the trace after its last step.
+
+        results: arrays that the step computed. Before the trace ends, they are waited for. final:
+        no step follows.
+        """
         if self._local is not None and (step == self._span[1] or final):
             jax.block_until_ready(results)
             self.close()
 
     def close(self) -> None:
-        """End a trace that is running, also where training failed: a process has one at a time."""
+        """Ends a running trace, also if training failed: a process can have only one at a time."""
         if self._local is not None:
             local = self._local
             self._local = None
@@ -53,8 +58,10 @@ class Trace:
 
 
 def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, float, int]:
-    """(the compiled step of a loop.Program for its loop.Batches, seconds of compiling, bytes that
-    the step needs on each device). Nothing is computed."""
+    """Compiles the step of a loop.Program for its loop.Batches, without running it.
+
+    Returns (the compiled step, seconds of compiling, bytes that the step needs on each device).
+    """
     started = time.perf_counter()
     batch = program.place(lambda rows: batches.read(0, rows), batches.size)
     with compiling.announced('the training step', 0):
@@ -65,8 +72,10 @@ def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, flo
 
 
 def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: int) -> float | None:
-    """Seconds of each of `steps` steps, after a first one; None where the memory does not
-    suffice."""
+    """Returns the seconds of each of `steps` steps, timed after a first step.
+
+    Returns None if the memory does not suffice.
+    """
 
     def train(state, number):
         batch = program.place(lambda rows: batches.read(number, rows), batches.size)
@@ -87,8 +96,10 @@ def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: i
 
 
 def free_memory(mesh: jax.sharding.Mesh) -> int | None:
-    """Bytes that a device has for a program, None where that is unknown. CPU devices share what the
-    machine has."""
+    """Bytes that a device has for a program, or None if unknown.
+
+    CPU devices share the machine's memory.
+    """
     device = mesh.local_devices[0]
     if device.platform != 'cpu':
         return (device.memory_stats() or {}).get('bytes_limit')

@@ -1,11 +1,13 @@
-"""Sections 4.1 and 5: the start of fine-tuning. Pretrained weights go into a fresh model, all of
-them or the first n layers (Figure 2, left). The rate, the epochs and the padded lengths that the
-config leaves open follow a rule.
+"""Sections 4.1 and 5: the start of fine-tuning.
+
+Pretrained weights are copied into a fresh model, all of them or only the first n layers (Figure 2,
+left). If the config does not set the rate, the epochs or the number of padded lengths, they follow
+a rule.
 
 The paper's rate and epochs were chosen for 117M parameters and sets of thousands of rows. A smaller
-model wants a higher rate, and a few hundred rows are too few updates in three epochs, so both
-follow a rule that gives the paper's values at its width and for each of its sets. Measured at width
-256: experiments/results.
+model needs a higher rate, and with a few hundred rows three epochs are too few updates. So the
+rules for rate and epochs give the paper's values at its width and for each of its sets, and higher
+values for smaller models and sets. They were measured at width 256: experiments/results.
 """
 
 import math
@@ -18,14 +20,14 @@ from gpt1_jax.errors import UserError
 
 NOTHING = -1  # no layers are transferred
 
-# The paper's.
+# The paper's values.
 WIDTH = 768
 PEAK_RATE = 6.25e-5
 EPOCHS = 3
 
 HIGHEST_RATE = 1e-3
 UPDATES = 100  # fewer are too few for new rows of the embedding and the linear layer
-MANY_UPDATES = 300  # so many save more by less padding than six more programs cost
+MANY_UPDATES = 300  # with so many, less padding saves more than six more programs cost
 
 
 def check_depth(n_layers: int, depth: int) -> None:
@@ -39,13 +41,16 @@ def check_depth(n_layers: int, depth: int) -> None:
 
 @jax.jit  # n_layers is an array here, so that a sweep over it compiles once
 def transfer(fresh: Any, pretrained: Any, n_layers: int | jax.Array) -> Any:
-    """The fresh backbone's parameters with the embeddings and the first `n_layers` blocks replaced.
+    """Replaces the embeddings and the first `n_layers` blocks in the fresh backbone's parameters.
 
-    fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}} of equal shapes; the fresh
-    one may have specials that the pretrained one lacks (they stay as drawn, as in the released
-    code). n_layers: -1 nothing, 0 only the embeddings, n the embeddings and the first n blocks
-    (released code, train.py 413-417). What else a backbone has, such as a last LayerNorm, belongs
-    to the output of its last block: it is replaced if all blocks are.
+    fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}} of equal shapes. The fresh
+        tree may have specials that the pretrained tree lacks: they stay as drawn, as in the
+        released code.
+    n_layers: -1 for nothing, 0 for only the embeddings, n for the embeddings and the first n blocks
+        (released code, train.py 413-417).
+
+    Other parts of a backbone, such as a last LayerNorm, belong to the output of its last block:
+    they are replaced if all blocks are.
     """
     depth = jax.tree.leaves(fresh['blocks'])[0].shape[0]
 
@@ -69,16 +74,19 @@ def transfer(fresh: Any, pretrained: Any, n_layers: int | jax.Array) -> Any:
 
 
 def peak_rate(width: int) -> float:
-    """The paper's rate, below its width times (768 / width) squared, at most 1e-3. width: of the
-    backbone's states."""
+    """The paper's rate at its width, and more for a narrower backbone.
+
+    Below the paper's width it is multiplied by (768 / width) squared, up to 1e-3. width: of the
+    backbone's states.
+    """
     return min(PEAK_RATE * max(WIDTH / width, 1) ** 2, HIGHEST_RATE)
 
 
 def epochs(steps_per_epoch: int) -> int:
-    """The paper's 3, or as many as make 100 updates."""
+    """The paper's 3 epochs, or more if 100 updates need more."""
     return max(EPOCHS, math.ceil(UPDATES / steps_per_epoch))
 
 
 def lengths(updates: int) -> int:
-    """How many lengths the rows are padded to, at most, for each of which a program is compiled."""
+    """The largest number of lengths that rows are padded to. A program is compiled for each."""
     return 12 if updates >= MANY_UPDATES else 6

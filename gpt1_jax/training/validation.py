@@ -22,10 +22,10 @@ def mean_loss(
     batch_size: int,
     chunks: int,
 ) -> Callable[[Any], float]:
-    """A function params -> mean loss, in nats a token, over windows evenly spaced in the validation
-    tokens.
+    """A function params -> mean loss in nats a token, over windows of the validation tokens.
 
-    n_windows: how many; 0 for all. batch_size: windows at once. chunks: as in losses.token_losses.
+    The windows are evenly spaced. n_windows: their number, or 0 for all. batch_size: windows at
+    once. chunks: as in losses.token_losses.
     """
     n_ctx = model.config.n_ctx
     chosen = stream.evenly_spaced(n_windows or stream.n_windows(n_ctx), n_ctx)
@@ -35,8 +35,8 @@ def mean_loss(
     @jax.jit
     def total_loss(params, batch):
         hidden, embeddings = model.apply({'params': params}, batch['tokens'][:, :-1])
-        # As in `perplexity`: float32 logits whatever the model's type, and Eq. 1 whatever a user's
-        # loss is.
+        # As in `perplexity`: float32 logits whatever the model's type, and Eq. 1 even if the user
+        # replaced the loss.
         window_losses = losses.pretraining_loss(
             hidden,
             embeddings,

@@ -1,5 +1,7 @@
-"""Exports a run as a directory that transformers loads: weights, config, tokenizer, model card. See
-hugging_face.py."""
+"""Exports a run as a directory that transformers loads: weights, config, tokenizer, model card.
+
+See hugging_face.py.
+"""
 
 import dataclasses
 import hashlib
@@ -22,7 +24,7 @@ from gpt1_jax.weights import model_card, names, tokenizer_json
 DTYPES = ('float32', 'bfloat16')  # of stored weights
 # Fields that do not change the function
 NOT_STORED = ('n_special', 'dtype', 'precision', 'remat', 'unroll', 'kernels')
-# Fields of a fine-tuned run that evaluating it needs; paths and other settings stay private.
+# Fields of a fine-tuned run that evaluating it needs. Paths and other settings stay private.
 CLASSIFIER_FIELDS = (
     'kind',
     'model',
@@ -42,11 +44,14 @@ def export(
     license: str = 'other',
     dtype: str = 'float32',
 ) -> list[str]:
-    """Write the run in `path` as a directory for transformers; returns the names of its files.
+    """Writes the run in `path` as a directory for transformers. Returns the names of its files.
 
-    step: as in Run.step. license: of the weights, for the model card: an identifier of Hugging
-    Face's. dtype: of the stored weights, one of DTYPES; bfloat16 halves the file and rounds each
-    weight to 8 bits. UserError if transformers has no such model, and if `out` holds other files.
+    step: as in Run.step.
+    license: of the weights, for the model card: an identifier of Hugging Face's.
+    dtype: of the stored weights, one of DTYPES. bfloat16 halves the file and rounds each weight to
+        8 bits.
+
+    UserError if transformers has no such model, and if `out` holds other files.
     """
     run = workdir.load(path)
     config, task = check(run)
@@ -95,8 +100,10 @@ def export(
 
 
 def check(run: workdir.Run) -> tuple[dict, Task | None]:
-    """(the fields of config.json that follow from the run's model, a fine-tuned run's task).
-    UserError if transformers has no such model."""
+    """Checks that transformers has such a model. UserError if it has not.
+
+    Returns (the fields of config.json that follow from the run's model, a fine-tuned run's task).
+    """
     kind = run.config['model']['kind']
     if kind != 'gpt':
         raise _refusal(run, f'model.kind is {kind!r}, and transformers has only the GPT')
@@ -133,8 +140,11 @@ def _refusal(run, why):
 
 
 def _classifier(run, task, params):
-    """(arrays, further fields of config.json, notes for the card, the biases before one is folded
-    into the other) of an OpenAIGPTForSequenceClassification, for tasks that read one sequence."""
+    """The parts of an OpenAIGPTForSequenceClassification, for tasks that read one sequence.
+
+    Returns (arrays, further fields of config.json, notes for the card, the biases before the
+    classifier's is folded into the last LayerNorm's).
+    """
     arrays = _named(run, params['backbone'])
     kernel = np.asarray(params['classifier']['kernel'])
     arrays['score.weight'] = np.ascontiguousarray(kernel.T)
@@ -170,8 +180,10 @@ def _classifier(run, task, params):
 
 
 def _classifier_file(run, original, weights):
-    """The bytes of names.CLASSIFIER. It names the weights that it belongs to: transformers may
-    train them further."""
+    """The bytes of names.CLASSIFIER.
+
+    The file names the weights that it belongs to, because transformers may train them further.
+    """
     kept = {name: run.config[name] for name in CLASSIFIER_FIELDS if name in run.config}
     kept |= {
         'data': run.config['data'] | {'dir': ''},
@@ -183,8 +195,10 @@ def _classifier_file(run, original, weights):
 
 
 def _serialized(arrays, metadata):
-    """The bytes of a .safetensors file, with sorted metadata: safetensors writes it in random
-    order."""
+    """The bytes of a .safetensors file, with sorted metadata.
+
+    safetensors writes metadata in random order.
+    """
     content = safetensors.numpy.save(arrays, metadata)
     n = int.from_bytes(content[:8], 'little')
     header = json.dumps(
@@ -194,11 +208,12 @@ def _serialized(arrays, metadata):
 
 
 def _shifted(ln_bias, kernel, bias, run):
-    """The last LayerNorm's bias, changed such that the logits contain the classifier's bias.
+    """Changes the last LayerNorm's bias so that the logits contain the classifier's bias.
 
-    transformers' linear layer has no bias (Eq. 3 has none, the released code has one). A change d
-    of the LayerNorm's bias adds d @ kernel to the logits, so solve d @ kernel = bias. That is
-    exact, as nothing else reads these states.
+    transformers' linear layer has no bias. (Eq. 3 has none, but the released code has one.) A
+    change d of the LayerNorm's bias adds d @ kernel to the logits, so solve d @ kernel = bias. The
+    result is exact, because nothing else reads these states.
+
     ln_bias: [D]. kernel: [D, n_labels]. bias: [n_labels]. UserError if there is no solution.
     """
     kernel = np.asarray(kernel, np.float64)

@@ -1,9 +1,9 @@
-"""Weights by name: hf:USER/NAME on the Hugging Face Hub, such as hf:openai-community/openai-gpt; a
-Hugging Face directory; or 'novels', a small GPT that comes with this package and was trained on
-public-domain novels.
+"""Finds weights by name.
 
-Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other
-(import_hugging_face.py).
+A name is hf:USER/NAME on the Hugging Face Hub, such as hf:openai-community/openai-gpt, or a Hugging
+Face directory. 'novels' is a small GPT that comes with this package and was trained on
+public-domain novels. Each version is imported once into the cache (GPT1_JAX_CACHE), as a run like
+any other (import_hugging_face.py).
 """
 
 import os
@@ -22,12 +22,15 @@ FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.tx
 
 
 def local_run(name: str | storage.Path | None) -> storage.Path | None:
-    """The run directory of a name, imported into the cache at its first use if it is not a run;
-    None for None.
+    """Finds the run directory of a name, or imports it.
 
-    name: a run directory; a Hugging Face directory (config.json, model.safetensors); 'novels';
-    'hf:USER/NAME' or 'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER exists.
-    UserError as in `source`, for another model than a GPT-1 and weights in another form, and for a
+    A name that is not a run is imported into the cache at its first use.
+
+    name: a run directory, a Hugging Face directory (config.json, model.safetensors), 'novels',
+    'hf:USER/NAME' or 'hf:USER/NAME@REVISION', or only USER/NAME if no directory USER exists. None
+    for None.
+
+    UserError as in `source`, for another model than a GPT-1, for weights in another form, and for a
     misspelt packaged name.
     """
     if name is None:
@@ -55,21 +58,26 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
         if near and not directory.exists():
             raise UserError(f'{name}: no such directory{near}')
         return directory
-    if not os.path.exists(place):  # also where it cannot be seen: making it says what is wrong
+    # also if it is not readable: then the import fails and names the cause
+    if not os.path.exists(place):
         _import(name, directory, place, origin)
     TYPED[str(place)] = str(name)
     return place
 
 
 def local_tokenizer(name: str) -> str:
-    """The directory of a run or a tokenizer, found like `local_run`; 'train' and 'published' are
-    returned unchanged."""
+    """The directory of a run or a tokenizer, found like `local_run`.
+
+    'train' and 'published' are returned unchanged.
+    """
     return name if name in ('train', 'published') else str(local_run(name))
 
 
 def source(name: str | storage.Path) -> tuple[storage.Path, str]:
-    """(directory of a name's files, their origin: repository and commit, for the record). UserError
-    if the Hub refuses, or the repository has no model.safetensors."""
+    """(directory of a name's files, their origin for the record: repository and commit).
+
+    UserError if the Hub refuses, or if the repository has no model.safetensors.
+    """
     if name in PACKAGED and not pathlib.Path(name, names.CONFIG).exists():
         return pathlib.Path(__file__).with_name(str(name)), f'gpt1_jax: {name}'
     if not hub.is_name(name):
@@ -83,7 +91,7 @@ def source(name: str | storage.Path) -> tuple[storage.Path, str]:
 
 
 def _import(name, directory, out, origin):
-    # Here, as training from a run needs no library of tokenizers
+    # Imported here, because training from a run needs no library of tokenizers
     from gpt1_jax.weights import import_hugging_face
 
     if processes.joined():
@@ -91,7 +99,8 @@ def _import(name, directory, out, origin):
             f'{name}: with several processes, import it first to a directory that all can read: '
             f'gpt1 hugging_face --source={name} --out=RUN'
         )
-    # Renamed when complete: an interrupted import leaves nothing, and two at once do not collide.
+    # Renamed when complete: an interrupted import leaves nothing, and two imports at once do not
+    # collide.
     partial = out.with_name(f'{out.name}.{os.getpid()}.partial')
     try:
         import_hugging_face.convert(directory, partial, origin=origin)

@@ -1,5 +1,7 @@
-"""Imports a Hugging Face OpenAIGPT, model.safetensors and config.json, as a run. See
-hugging_face.py."""
+"""Imports a Hugging Face OpenAIGPT, model.safetensors and config.json, as a run.
+
+See hugging_face.py.
+"""
 
 import json
 import re
@@ -22,7 +24,7 @@ TIED = 'lm_head.weight'  # the output layer: absent, or equal to the token embed
 SCORE = 'score.weight'
 # Constants that older versions of transformers stored
 MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'
-# Of transformers' classes for tasks: left out
+# Heads of transformers' classes for tasks, which are left out
 HEADS = r'score\.weight|multiple_choice_head\.summary\.(weight|bias)'
 PUBLISHED = (('vocab.json', 'merges.txt'), ('encoder_bpe_40000.json', 'vocab_40000.bpe'))
 ADVICE = "load it with transformers and save it with save_pretrained(DIR, max_shard_size='10GB')"
@@ -35,12 +37,15 @@ def convert(
     n_head: int | None = None,
     origin: str = 'Hugging Face',
 ) -> workdir.Run:
-    """Import a Hugging Face directory, or a .safetensors file, as the run directory `out`; returns
-    its workdir.Run.
+    """Imports a Hugging Face directory, or a .safetensors file, as the run directory `out`.
 
-    A classifier that gpt1_jax exported becomes a fine-tuned run, any other model a pretrained one.
-    tokenizer: where the vocabulary is, see _tokenizer; default beside the weights. n_head: for a
-    file alone, which does not record it (default 12). origin: of the files, for the run's record.
+    Returns its workdir.Run. A classifier that gpt1_jax exported becomes a fine-tuned run, and any
+    other model a pretrained run.
+
+    tokenizer: the directory with the vocabulary, see _tokenizer; by default beside the weights.
+    n_head: only for a single file, which does not record it (default 12).
+    origin: of the files, for the run's record.
+
     UserError naming the file, and the array in it, that is missing or does not fit.
     """
     if storage.remote(source):
@@ -70,7 +75,8 @@ def convert(
                 )
             run_config, original = _classifier(classifier, model, file.get_slice(SCORE).get_shape())
             if run_config.pop('weights', None) not in (None, storage.sha256(weights)):
-                # Saved by transformers since: the classifier's bias is where it was trained
+                # transformers has saved these weights since: it trained the classifier's bias in
+                # the LayerNorm
                 original = {}
             sources.append(classifier)
             left_out.remove(SCORE)
@@ -99,8 +105,10 @@ def convert(
 
 
 def _files(source):
-    """(the .safetensors file, config.json or None) of a directory or a file. UserError for weights
-    in another form."""
+    """(the .safetensors file, config.json or None) of a directory or a file.
+
+    UserError for weights in another form.
+    """
     if source.suffix == '.safetensors':
         return source, None
     files = (
@@ -116,9 +124,11 @@ def _files(source):
 
 
 def _tokenizer(directory):
-    """(Tokenizer, the files that were read) of an export of ours, a run, its tokenizer/, or a
-    directory with the published vocabulary: vocab.json and merges.txt, the released names, or
-    tokenizer.json."""
+    """Loads a vocabulary: (Tokenizer, the files that were read).
+
+    directory: an export of gpt1_jax, a run, its tokenizer/, or a directory with the published
+    vocabulary. That is vocab.json and merges.txt, the released names, or tokenizer.json.
+    """
     for place in (directory / names.TOKENIZER, directory / 'tokenizer', directory):
         if (place / MODEL_FILE).is_file():
             return Tokenizer.load(place), [place / MODEL_FILE, place / SETTINGS_FILE]
@@ -136,8 +146,10 @@ def _tokenizer(directory):
 
 
 def _added(directory, vocab_size):
-    """How many tokens the directory's tokenizer.json adds to a vocabulary of this size; 0 without
-    such a file."""
+    """How many tokens the directory's tokenizer.json adds to a vocabulary of this size.
+
+    0 without such a file.
+    """
     try:
         content = storage.read_json(directory / 'tokenizer.json')
         return len({token['id'] for token in content['added_tokens'] if token['id'] >= vocab_size})
@@ -146,8 +158,10 @@ def _added(directory, vocab_size):
 
 
 def _opened(file):
-    """A .safetensors file, memory-mapped. UserError unless its header fits its size; nothing else
-    is read yet."""
+    """Opens a .safetensors file, memory-mapped.
+
+    UserError unless its header fits its size. Nothing else is read yet.
+    """
     open(file, 'rb').close()  # OSError if it cannot be read
     try:
         return safetensors.safe_open(file, 'numpy')
@@ -156,8 +170,10 @@ def _opened(file):
 
 
 def _stated(file):
-    """config.json as a dict. UserError unless it is of an OpenAIGPT that computes what our GPT
-    does."""
+    """config.json as a dict.
+
+    UserError unless it describes an OpenAIGPT that computes the same as our GPT.
+    """
     config = storage.read_json(file)
     if not isinstance(config, dict):
         raise UserError(f'{file}: is {shown(config)}, must be an object')
@@ -168,8 +184,10 @@ def _stated(file):
 
 
 def _classifier(path, model, score_shape):
-    """(a run's config, {'ln_2.bias', 'bias'}) of names.CLASSIFIER. UserError if they do not fit the
-    other files."""
+    """Reads names.CLASSIFIER: (a run's config, {'ln_2.bias', 'bias'}).
+
+    UserError if they do not fit the other files.
+    """
     with _opened(path) as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}
         text = (file.metadata() or {}).get('config', '')
@@ -194,15 +212,18 @@ def _classifier(path, model, score_shape):
 
 
 def _check(file, where, stated, n_head):
-    """({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not
-    imported), from the header of an open file. UserError naming an array that is missing, unknown,
-    or of another shape or dtype."""
+    """Checks the header of an open file.
+
+    Returns ({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not
+    imported). UserError naming an array that is missing, unknown, or of another shape or dtype.
+    """
     stored = {
         name.removeprefix(names.PREFIX): name
         for name in file.keys()
         if not re.fullmatch(MASKS, name)
     }
-    if TIED in stored and names.TOKENS not in stored:  # transformers may store either of the two
+    # transformers may store either of the tied arrays
+    if TIED in stored and names.TOKENS not in stored:
         stored[names.TOKENS] = stored.pop(TIED)
     headers = {name: file.get_slice(full) for name, full in stored.items()}
     shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
@@ -234,7 +255,10 @@ def _check(file, where, stated, n_head):
 
 
 def _model(shapes, stated, n_head):
-    """A run's 'model', by the shapes of the arrays. UserError if config.json has other sizes."""
+    """A run's 'model', inferred from the shapes of the arrays.
+
+    UserError if config.json has other sizes.
+    """
     for name, rank in {names.TOKENS: 2, names.POSITIONS: 2, 'h.0.mlp.c_fc.bias': 1}.items():
         if name not in shapes:
             raise UserError(f'{name} is missing')

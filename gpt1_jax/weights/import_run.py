@@ -18,16 +18,16 @@ from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.training.loop import TrainState
 
-STEP = 0  # of its only checkpoint: not trained by this library
+STEP = 0  # of its only checkpoint, which this library did not train
 LARGEST = 1e15  # of a weight: products of a few such values overflow float32
 HEADS = 12  # the default: no array's shape shows the number of heads
 
 
 def fields(sizes: dict) -> dict:
-    """A run's 'model' with these sizes (n_layer, n_embd, n_head, n_inner, n_ctx, vocab_size), the
-    rest the paper's.
+    """A run's 'model' with these sizes, and with the paper's values for all other fields.
 
-    UserError for values that GPTConfig refuses.
+    sizes: n_layer, n_embd, n_head, n_inner, n_ctx, vocab_size. UserError for values that GPTConfig
+    refuses.
     """
     defaults = {'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
     model = own_fields({'kind': 'gpt'} | defaults | sizes)
@@ -36,8 +36,10 @@ def fields(sizes: dict) -> dict:
 
 
 def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> None:
-    """UserError unless the vocabulary, read from `where`, has as many rows as the token
-    embedding."""
+    """UserError unless the vocabulary has as many rows as the token embedding.
+
+    where: the file that it was read from.
+    """
     if tokenizer.vocab_size != rows:
         raise UserError(
             f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' "
@@ -46,7 +48,7 @@ def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> Non
 
 
 def check_values(array: np.ndarray, where: str) -> None:
-    """UserError for values that are not finite, or so large that their products are not."""
+    """UserError for values that are not finite, or so large that their products are not finite."""
     if not np.abs(array).max(initial=0) < LARGEST:
         raise UserError(f'{where}: holds values that are not finite, or above {LARGEST:g}')
 
@@ -60,12 +62,17 @@ def save(
     hashes: dict[str, str],
     left_out: Sequence[str] = (),
 ) -> workdir.Run:
-    """Make the run directory `out`; returns the finished workdir.Run. Repeating it changes nothing.
+    """Makes the run directory `out` and returns the finished workdir.Run.
 
-    origin: of the weights, for the record. config: the run's kind, its model and what its kind
-    needs. make: returns the parameters, a tree of float32 arrays. hashes: {name: hash} of what they
-    were made from. left_out: arrays that are not in the run, in words. UserError if `out` holds
-    another run.
+    Repeating it changes nothing.
+
+    origin: of the weights, for the record.
+    config: the run's kind, its model and the fields that its kind needs.
+    make: returns the parameters, a tree of float32 arrays.
+    hashes: {name: hash} of the files from which they were made.
+    left_out: arrays that are not in the run, in words.
+
+    UserError if `out` holds another run.
     """
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     config = config | {
@@ -73,22 +80,22 @@ def save(
         'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights},
     }
     workdir.check(out)
-    params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
+    params = jax.tree.map(jnp.asarray, make())  # may raise, so it comes before anything is written
     with workdir.hold(out):
         workdir.compare(out, config)
         run = workdir.start(out, config, tokenizer)
         workdir.write_config(run)
         zero = jnp.zeros([], jnp.int32)
-        # Without Adam's moments: training from it starts with a fresh optimizer, as with any
-        # `init_from`.
+        # Adam's moments are not stored: training from this run starts with a fresh optimizer, as
+        # with any `init_from`.
         state = TrainState(jnp.int32(STEP), params, {'count': zero}, zero, jnp.zeros([], bool))
         with contextlib.closing(checkpoint.Writer(run.checkpoints)) as writer:
-            writer.save(state, {'config': config})  # not where the step is there already
+            writer.save(state, {'config': config})  # not if the step is there already
     return run
 
 
 def report(run: workdir.Run) -> str:
-    """Lines for the terminal: the imported model and how to use it."""
+    """Returns lines for the terminal: the imported model and how to use it."""
     arrays = checkpoint.read_meta(run.checkpoints, STEP)['arrays']['params'].values()
     use = f'gpt1 predict --init_from={run.path}'
     if run.config['kind'] == 'pretrain':

@@ -1,9 +1,9 @@
-"""Model cards (README.md) of exports: training data, differences from the paper, evaluations,
-limits.
+"""Writes the model cards (README.md) of exports.
 
-Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. Facts that they
-lack are left out. What these files and the data set name (labels, files, a corpus) is put in by
-`_shown` or `_code` alone.
+A card has the training data, differences from the paper, evaluations and limits. All facts are read
+from the run: config, checkpoint, metrics.jsonl, results.jsonl. A fact that the run lacks is left
+out. Names that come from these files and the data set (labels, files, a corpus) enter the card only
+through `_shown` or `_code`.
 """
 
 import json
@@ -19,7 +19,7 @@ from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
 from gpt1_jax.training import transfer
 
-# Fields whose defaults are the paper's, and those among them that do not change what is learned.
+# Fields whose defaults are the paper's, and those among them that do not change the learned model.
 RECIPE = (
     'model.',
     'batch.size',
@@ -36,7 +36,7 @@ NO_RECIPE = (
     'model.n_units',
     'train.evaluate_every',
 )
-# The paper's, where the default is None.
+# The paper's values of fields whose default is None.
 NOT_SET = {
     'train.steps': '100 epochs',
     'optimizer.warmup_steps': pretrain.WARMUP,
@@ -57,8 +57,9 @@ def card(
 ) -> str:
     """The model card of one checkpoint of a run, in Markdown.
 
-    parameters: their number. license: of the weights, an identifier of the Hub. notes: further
-    limits.
+    parameters: their number.
+    license: of the weights, an identifier of the Hub.
+    notes: further limits.
     """
     meta = checkpoint.read_meta(run.checkpoints, step)
     digest = checkpoint.params_digest(meta)
@@ -113,11 +114,11 @@ def card(
 
 
 def defaults(kind: str) -> dict:
-    """{field: the paper's value} of a kind of run: the defaults of its config."""
+    """{field: the paper's value} of a kind of run, which are the defaults of its config."""
     config = rules.flatten(pretrain.get_config().to_dict())
     if kind == 'finetune':
         model = {name: value for name, value in config.items() if name.startswith('model.')}
-        # There these are None: the pretrained model's
+        # In fine-tuning these are None, for the pretrained model's values
         config = rules.flatten(finetune.get_config().to_dict()) | model
     return {
         name: NOT_SET.get(name, value) if value is None else value
@@ -150,8 +151,10 @@ def deviations(run: workdir.Run) -> list[str]:
 
 
 def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
-    """Metrics in the run's files for this step or for parameters with this digest, one a line; none
-    on other train and dev files than those of training."""
+    """Metrics of this step or of parameters with this digest, from the run's files.
+
+    Each is a line. Metrics on other train and dev files than in training are left out.
+    """
     found = []
     for row in results.read(run.metrics):
         if row.get('step') == step:
@@ -160,7 +163,7 @@ def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
                 for name, value in row.items()
                 if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))
             ]
-    # The run's own: what was scored later
+    # The run's file has the scores from after its training
     files_of_results = filter(None, (run.results, run.config.get('results')))
     for row in [row for file in files_of_results for row in results.read(storage.path(file))]:
         files = row.get('files') or {}
@@ -213,8 +216,10 @@ def _pretraining(run, step):
 
 
 def _origin(config, prefix):
-    """_pretraining of the weights that a run began with; {} if they were moved, deleted or trained
-    further."""
+    """_pretraining of the weights that a run began with.
+
+    {} if the weights were moved, deleted or trained further.
+    """
     try:
         other = workdir.load(config['init_from'])
         step = other.step(config.get('init_step'))
@@ -250,13 +255,13 @@ def _hashes(files):
 
 
 def _shown(value):
-    """A name or a value of a run's files in Markdown: as it is where it is plain, else as code."""
+    """A name or a value of a run's files in Markdown, as code unless it is plain text."""
     text = str(value)
     return text if re.fullmatch(r"[\w .,:;/()'+-]+", text) else _code(text)
 
 
 def _code(value):
-    """A value as Markdown's code, in which neither Markdown nor HTML counts, on one line."""
+    """A value as Markdown's code, on one line. In code neither Markdown nor HTML has an effect."""
     return '`' + one_line(str(value)).replace('`', "'") + '`'
 
 

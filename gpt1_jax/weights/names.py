@@ -1,10 +1,9 @@
-"""The names of GPT-1's arrays and config fields at Hugging Face, and the conversion to and from our
-tree.
+"""The names of GPT-1's arrays and config fields at Hugging Face.
 
-Released code (train.py 404-411): positions, tokens, then twelve arrays per block. Hugging Face has
-the same arrays; its Conv1D kernels are [in, out], as are ours. Only ranks differ: our projection to
-q, k, v is [D, 3, H, E], theirs [D, 3 D]; our output projection of attention is [H, E, D], theirs
-[D, D].
+Converts arrays to our tree and back. In the released code (train.py 404-411) the order is
+positions, tokens, then twelve arrays per block. Hugging Face has the same arrays, and its Conv1D
+kernels are [in, out], as here. Only ranks differ. Our projection to q, k, v is [D, 3, H, E] and
+theirs [D, 3 D]. Our output projection of attention is [H, E, D] and theirs [D, D].
 """
 
 from collections.abc import Callable
@@ -35,8 +34,8 @@ BLOCK = {  # in the released order
     'ln_2.bias': 'ln_2/bias',
 }
 
-# A Hugging Face directory: its files, the fields of config.json by ours, and the values that it
-# must have.
+# A Hugging Face directory: its files, the fields of config.json by our names, and the values that
+# they must have.
 WEIGHTS = 'model.safetensors'
 CONFIG = 'config.json'
 # Weights in another form, and why they are refused.
@@ -46,8 +45,8 @@ REFUSED = {
     'model.safetensors.index.json': 'the weights are in several files',
 }
 FORMS = (WEIGHTS, *REFUSED)
-TOKENIZER = 'gpt1_jax/tokenizer'  # in an export: our own form of the tokenizer
-# In an exported classifier: what the import needs beyond WEIGHTS
+TOKENIZER = 'gpt1_jax/tokenizer'  # in an export: the tokenizer in the form of gpt1_jax
+# Of an exported classifier: the data that the import needs besides WEIGHTS
 CLASSIFIER = 'gpt1_jax/classifier.safetensors'
 PREFIX = 'transformer.'  # names in model.safetensors may begin with it
 SIZES = {
@@ -68,7 +67,7 @@ FIXED = {
     'layer_norm_epsilon': 1e-5,
     'tie_word_embeddings': True,
 }
-SHIFTED = 'classifier_bias_in'  # marks an exported classifier; see export_hugging_face._shifted
+SHIFTED = 'classifier_bias_in'  # marks an exported classifier, see export_hugging_face._shifted
 
 
 def shapes(sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
@@ -100,8 +99,8 @@ def shapes(sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
 def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
     """Our parameters of a backbone, a tree of float32 numpy arrays.
 
-    fields: a run's 'model'. read: name -> float32 array of the shape that `shapes` gives it; the
-    rows of special tokens, if the model has them, follow the vocabulary's.
+    fields: a run's 'model'. read: name -> float32 array of its shape in `shapes`. If the model has
+    special tokens, their rows follow the vocabulary's.
     """
     model = backbone(fields)
     abstract = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))[
@@ -122,11 +121,10 @@ def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
 
 
 def from_tree(fields: dict, params: Any) -> dict[str, np.ndarray]:
-    """{name: float32 array} in the released order, of a backbone's parameters; special rows follow
-    the tokens'.
+    """{name: float32 array} of a backbone's parameters, in the released order.
 
-    fields: a run's 'model'. params: numpy arrays. UserError for an array that a released GPT-1 does
-    not have.
+    Special rows follow the tokens' rows. fields: a run's 'model'. params: numpy arrays. UserError
+    for an array that a released GPT-1 does not have.
     """
     leaves = sharding.named_leaves(params)
     known = [

@@ -1,11 +1,12 @@
-"""Writes a tokenizer as the files that Hugging Face's AutoTokenizer loads: tokenizer.json,
-vocab.json, merges.txt.
+"""Writes a tokenizer as the files that Hugging Face's AutoTokenizer loads.
 
-Text that is already split into words gets the ids of data/tokenizer.py, except for rare words such
-as 'a$.'. A tokenizer.json cannot run ftfy and spaCy, which split raw text in training. A list of
-regular expressions approximates them by inserting spaces where words end, after data/text.py and a
-part of spaCy's English rules; the exceptions ("mr.", "don't") are read from the installed spaCy.
-They hardly change text that is already split.
+They are tokenizer.json, vocab.json and merges.txt. Text that is already split into words gets the
+ids of data/tokenizer.py, except for rare words such as 'a$.'.
+
+In training, ftfy and spaCy split raw text. A tokenizer.json cannot run them, so a list of regular
+expressions approximates them by inserting spaces where words end. These follow data/text.py and a
+part of spaCy's English rules. The exceptions ("mr.", "don't") are read from the installed spaCy.
+The expressions hardly change text that is already split.
 """
 
 import functools
@@ -16,16 +17,18 @@ from typing import Any
 from gpt1_jax.data.tokenizer import END, SPECIALS, Tokenizer
 
 SUFFIX = '</w>'  # the end of a word in the released vocabulary
-# data/text.py puts spaces around runs of a punctuation character; spaCy splits runs of those in
-# _EACH.
+# data/text.py puts spaces around runs of each character of _RUNS. spaCy splits runs of each
+# character of _EACH.
 _RUNS = '-~/|'
 _EACH = '!";?+,)(*[]}{_'
 _UNITS = 'km|m|cm|mm|dm|nm|ha|ft|g|kg|mg|t|lb|oz|mph|kmh|pa|hpa|mb|kb|gb|tb|k'
 
 
 def files(tokenizer: Tokenizer, n_ctx: int, specials: bool = False) -> dict[str, bytes]:
-    """{file name: content}. specials: put start, delimiter and extract tokens around a text or a
-    pair (Section 3.3)."""
+    """{file name: content}.
+
+    specials: put start, delimiter and extract tokens around a text or a pair (Section 3.3).
+    """
     published = not tokenizer.has_bytes
     model = _published(tokenizer) if published else _own(tokenizer)
     added: list[dict[str, Any]] = [
@@ -96,12 +99,12 @@ def files(tokenizer: Tokenizer, n_ctx: int, specials: bool = False) -> dict[str,
 
 
 def _published(tokenizer):
-    """The BPE model of the published vocabulary, in which the last character of a word carries the
-    suffix </w>.
+    """The BPE model of the published vocabulary.
 
-    SentencePiece's model stores the merged tokens in their order, but not the pair that each was
-    merged from. Most have only one split into known tokens; for the others, replaying the earlier
-    merges on the characters leaves the pair.
+    In it the last character of a word carries the suffix </w>. SentencePiece's model stores the
+    merged tokens in their order, but not the pair from which each was merged. Most have only one
+    split into known tokens. For the others, replaying the earlier merges on the characters leaves
+    the pair.
     """
     pieces = [
         piece.removesuffix(END) + SUFFIX if piece.endswith(END) else piece
@@ -125,8 +128,7 @@ def _published(tokenizer):
 
 
 def _merged(symbols, ranks):
-    """The last two symbols when the merges of these ranks are applied to the symbols, in their
-    order."""
+    """Applies the merges of these ranks until two symbols remain, and returns them."""
     while len(symbols) > 2:
         first, second = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, len(ranks)))
         merged = []
@@ -140,9 +142,11 @@ def _merged(symbols, ranks):
 
 
 def _own(tokenizer):
-    """The BPE model of a vocabulary trained here: SentencePiece merges any two neighbours whose
-    concatenation is a token, highest score first, so every split of a token into two tokens is a
-    merge."""
+    """The BPE model of a vocabulary trained here.
+
+    SentencePiece merges any two neighbours whose concatenation is a token, highest score first. So
+    every split of a token into two tokens is a merge.
+    """
     pieces = tokenizer.pieces()
     scores = tokenizer.scores()
     known = set(pieces)
@@ -157,8 +161,8 @@ def _own(tokenizer):
                 for i in range(1, len(piece))
                 if piece[:i] in known and piece[i:] in known
             ]
-    # The line break, a word of its own, is not merged; nor is any word with a row, to which merges
-    # would lead as well.
+    # The line break is a separate word and is not merged. Neither is any other word with a row, to
+    # which merges would also lead.
     return _bpe(pieces, merges, byte_fallback=True, ignore_merges=True)
 
 
@@ -193,7 +197,10 @@ def _template(tokenizer):
 
 
 def _normalizers(marks):
-    """The steps of data/text.py as normalizers. marks: append the end-of-word mark to each word."""
+    """The steps of data/text.py as normalizers.
+
+    marks: append the end-of-word mark to each word.
+    """
     signs = {
         '[“”„‟]': '"',
         '[‘’‚‛´]': "'",
@@ -226,10 +233,10 @@ def _normalizers(marks):
 
 @functools.cache
 def _english():
-    """The main rules of spaCy's English tokenizer: prefixes (opened), suffixes (closed), infixes
-    (inner), exceptions.
+    """The main rules of spaCy's English tokenizer.
 
-    A space precedes every word of the text.
+    They are prefixes (opened), suffixes (closed), infixes (inner) and exceptions. A space precedes
+    every word of the text.
     """
     import spacy
     from spacy.symbols import ORTH
@@ -284,7 +291,7 @@ def _english():
             rf'(?<=[^ .])(?=\.{end})(?<![ .][A-Za-z])(?<! '
             rf'(?i:{_any(abbreviations)}))'
         ),
-        # Now that the full stop is split off: the quote of "'word'.", the % of "10%."
+        # After the full stop is split off: the quote of "'word'.", the % of "10%."
         closed,
         inner,
         closed,
@@ -304,14 +311,16 @@ def _any(texts):
 
 
 def _around(sign, one=None):
-    """A regular expression for the positions where a run of a character begins or ends."""
+    """A regular expression for the positions at which a run of a character begins or ends."""
     one = one or sign
     return f'(?<={sign})(?!{one})|(?<!{one})(?={sign})'
 
 
 def _spaces(*places):
-    """Insert a space at each position; positions are regular expressions that match the empty
-    string there."""
+    """Inserts a space at each position.
+
+    Positions are regular expressions that match the empty string there.
+    """
     return _replace('|'.join(places), ' ')
 
 

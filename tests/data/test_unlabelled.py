@@ -210,7 +210,7 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
             '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}',
             'question 1: 2 options, exp',
         ),
-        ('cola', 'parquet', 'PAR1', 'is Parquet: write its rows as .csv, .tsv or .jsonl'),
+        ('cola', 'parquet', 'PAR1', 'cannot be read (Parquet file size is 4 bytes'),
         ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
     ],
 )

@@ -1,12 +1,9 @@
 """The options of XLA by platform, and what XLA_FLAGS takes from them."""
 
-import types
-
 import jax
 import jax.numpy as jnp
 import pytest
 
-from gpt1_jax import storage
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import xla_options
 from gpt1_jax.runs import provenance
@@ -37,23 +34,6 @@ def test_a_run_records_them_and_says_what_differs(monkeypatch):
     assert provenance.departures(before, provenance.environment(tree)) == [
         'xla_options  -> --xla_gpu_ftz=true'
     ]
-
-
-def test_a_kernel_that_passed_is_checked_again_with_other_options(monkeypatch, tmp_path):
-    monkeypatch.setenv(storage.CACHE, str(tmp_path))
-    monkeypatch.setenv('XLA_FLAGS', '')
-    device = types.SimpleNamespace(
-        platform='gpu',
-        device_kind='NVIDIA X',
-        compute_capability='9.0',
-        client=types.SimpleNamespace(platform_version='cuda 13'),
-    )
-    runs = []
-    monkeypatch.setattr(self_check, '_wrong', lambda *what: runs.append(what))
-    for options in (xla_options.GPU, xla_options.GPU, {'xla_gpu_ftz': False}):
-        monkeypatch.setattr(xla_options, 'GPU', options)
-        assert self_check.failure(table.KERNELS[0], 64, 512, device) is None
-    assert len(runs) == 2
 
 
 def test_the_check_of_a_kernel_is_compiled_with_them(monkeypatch):

@@ -39,8 +39,10 @@ TASKS = {
 
 
 def get(name: str) -> Task:
-    """The Task with this name, or that FILE:NAME names. UserError suggesting the most similar name
-    if there is none."""
+    """The Task with this name, or the Task that FILE:NAME names.
+
+    UserError suggesting the most similar name if there is no such Task.
+    """
     if not user_code.names_code(name):
         return choose('task', name, TASKS)
     found = user_code.load(name, 'config.task')
@@ -52,8 +54,7 @@ def get(name: str) -> Task:
 
 
 def of(config: Mapping[str, Any]) -> Task:
-    """The Task of a config: the named one, or, for 'custom', the one that config.custom
-    describes."""
+    """The Task that a config names, or, for 'custom', the Task that config.custom describes."""
     if config['task'] == 'custom':
         return custom.task(config.get('custom'))
     return get(config['task'])

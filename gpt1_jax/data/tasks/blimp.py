@@ -1,8 +1,8 @@
 """BLiMP: 67 sets of 1,000 minimal pairs in 12 phenomena (Warstadt et al., 2020). Not in the paper.
 
-The official files, NAME.jsonl, one a set, in the directory itself or in its folder data/. A pair
-becomes an Example with the good sentence first, label 0, and the id PHENOMENON/SET/PAIR, such as
-binding/principle_A_case_2/105.
+Reads the official files, a NAME.jsonl for each set, in the directory itself or in its folder data/.
+A pair becomes an Example with the good sentence first, label 0, and the id PHENOMENON/SET/PAIR,
+such as binding/principle_A_case_2/105.
 """
 
 import itertools
@@ -30,14 +30,14 @@ PHENOMENA = {
     # The term of the files, and the paper's name
     'subject_verb_agreement': 'subject-verb agreement',
 }
-# Two sets of animacy carry a term of their own; the paper and its summary count them under argument
-# structure.
+# The files of two sets of animacy have another term. The paper and its summary count these sets
+# under argument structure.
 COUNTED_UNDER = {'s-selection': 'argument_structure'}
 PAIRS = 67_000
 
 
 def files(directory: str, split: Split) -> list[str]:
-    """The paths of the sets, by name. UserError where there is none."""
+    """The paths of the sets, by name. UserError if there is none."""
     for folder in (pathlib.Path(directory), pathlib.Path(directory) / 'data'):
         found = sorted(map(str, folder.glob('*.jsonl')))
         if found:
@@ -46,10 +46,10 @@ def files(directory: str, split: Split) -> list[str]:
 
 
 def read_filter(path: str | os.PathLike) -> frozenset[str]:
-    """The pairs that an index file chooses, as 'SET/PAIR'; BabyLM's has 59,875, those of familiar
-    words.
+    """Reads an index file, and returns the pairs that it chooses, as 'SET/PAIR'.
 
-    The file is JSON: {set: [numbers of its pairs]}. UserError where it is not.
+    BabyLM's index file chooses 59,875 pairs of familiar words. The file is JSON: {set: [numbers of
+    its pairs]}. UserError for any other content.
     """
     sets = storage.read_json(path)
     if (

@@ -7,7 +7,7 @@ COLA = table_task(
     'cola',
     'classify',
     ('matthews', 'accuracy'),
-    # Test.tsv has a header
+    # test.tsv has a header
     glue_splits('cola', 8551, 1043, 1063, columns=('source', 'label', 'star', 'sentence')),
     Table(('sentence',), 'label', ('0', '1'), classes=('unacceptable', 'acceptable')),
 )
@@ -20,9 +20,9 @@ SST2 = table_task(
     Table(('sentence',), 'label', ('0', '1'), classes=('negative', 'positive')),
 )
 
-# TFDS makes MRPC from the original files, in the order of GLUE's, and numbers the rows of train and
-# dev consecutively. Its test rows have no labels, so the labelled test split needs the original
-# file, or the Hub's, which has labels.
+# TFDS makes MRPC from the original files, in the order of GLUE's files, and numbers the rows of
+# train and dev consecutively. TFDS's test rows have no labels, so the labelled test split needs the
+# original file or the Hub's file.
 MRPC = table_task(
     'mrpc',
     'similarity',
@@ -41,8 +41,8 @@ MRPC = table_task(
 
 # In GLUE's train.tsv, line breaks inside questions have cut rows in two, each part with too few
 # columns (line 97,931 has 3 of 6). They are left out, as in TFDS. Two rows with an empty question2
-# are kept, as in TFDS: an empty text has no tokens. That leaves 363,849 rows of GLUE's first
-# release, 363,846 of the present one.
+# are kept, as in TFDS: an empty text has no tokens. This leaves 363,849 rows of GLUE's first
+# release and 363,846 rows of the present release.
 QQP = table_task(
     'qqp',
     'similarity',

@@ -1,4 +1,4 @@
-"""A user's own labelled set, described by config fields instead of code: tables or JSON files as
+"""Reads a labelled set that config fields describe instead of code: tables or JSON files as
 Examples."""
 
 import collections
@@ -15,13 +15,15 @@ from gpt1_jax.errors import UserError, fail
 
 
 def task(fields: dict | None) -> Task:
-    """The Task described by a plain dict of custom_spec.Spec's fields. UserError listing every
-    mistake in them."""
+    """The Task described by a plain dict of custom_spec.Spec's fields.
+
+    UserError listing every mistake in the fields.
+    """
     return _task(custom_spec.check(fields))
 
 
 def of_file(fields: dict | None, path: str) -> Task:
-    """The Task of the fields whose splits all are one other labelled file, with all of its rows."""
+    """The Task of the fields, but every split is all rows of one other labelled file."""
     spec = _as_written(custom_spec.check(fields), path)
     files = tuple((split, str(pathlib.Path(path).absolute())) for split in ('train', 'dev', 'test'))
     return _task(dataclasses.replace(spec, files=files, dev_fraction=0.0))
@@ -76,11 +78,11 @@ def _task(spec):
 
 
 def _divided(spec, task, directory, split, on_bad=fail):
-    """The examples of a split, where dev is a part of the training file.
+    """The examples of a split if dev is a part of the training file.
 
-    Of the n rows with each label (of a score, of all rows) round(dev_fraction * n) are dev, at
-    least one, and none of a single row. They have the smallest hashes of (dev_seed, texts,
-    choices), whatever the order. Rows with equal text stay together.
+    Of the n rows with each label (for a score or choices, of all rows) round(dev_fraction * n) are
+    dev, at least one. A label with a single row has no dev row. Dev rows have the smallest hashes
+    of (dev_seed, texts, choices), whatever the order. Rows with equal text stay together.
     """
     found = task.read(directory, split, on_bad)
     if split not in ('train', 'dev'):
@@ -107,7 +109,7 @@ def _divided(spec, task, directory, split, on_bad=fail):
 
 
 def _rows(spec, paths, split):
-    """The rows of a file."""
+    """Reads the rows of a file."""
     (path,) = paths
     needed = (
         *spec.texts,
@@ -122,8 +124,10 @@ def _new(spec, path, split):
 
 
 def _as_written(spec, path):
-    """The Spec for another file of the set's columns, which may have a separator and quoting of its
-    own."""
+    """The Spec for another file with the set's columns.
+
+    The separator and the quoting of the other file may differ.
+    """
     if tables.is_json(path):
         return spec
     if spec.format in custom_spec.JSON:
@@ -136,7 +140,7 @@ def _as_written(spec, path):
     except UserError:
         if spec.quoting:
             raise
-        return spec  # its header may have quotation marks that are text
+        return spec  # the file's header may have quotation marks that are text
     quoting = spec.quoting or custom_spec.FORMATS.get(found, found) != spec.delimiter
     return dataclasses.replace(
         spec,
@@ -155,7 +159,7 @@ def _positions(spec):
 
 
 def _example(spec, split, row_id, row):
-    """The Example of a row {column: value}. RowFault naming column and cause."""
+    """Makes the Example of a row {column: value}. RowFault naming column and cause."""
 
     def cell(column, may_be_empty=False):
         """The text of a column, stripped."""

@@ -1,5 +1,5 @@
-"""The config fields that describe a user's own labelled set, and the checks of them before any file
-is read."""
+"""The config fields that describe a user's labelled set, and their checks before any file is
+read."""
 
 import collections
 import dataclasses
@@ -22,8 +22,8 @@ METRICS = {
 LETTERS = string.ascii_uppercase
 
 
-# Converters: a plain value to what a Spec holds. TypeError for a value of another type, ValueError
-# with what is wrong.
+# Converters from a plain value to a field of Spec. TypeError for a value of another type,
+# ValueError, with its fault, for any other wrong value.
 
 
 def _of(*types):
@@ -38,7 +38,7 @@ def _of(*types):
 def _tuple(convert):
     def all_of(value):
         value = (value,) if isinstance(value, str) else _of(list, tuple)(value)
-        if tuple(value) == ('',):  # of an empty flag, --config.custom.FIELD=
+        if tuple(value) == ('',):  # from an empty flag, --config.custom.FIELD=
             return ()
         return tuple(map(convert, value))
 
@@ -46,7 +46,7 @@ def _tuple(convert):
 
 
 def _label(value):
-    name = str(_of(str, int, float, bool)(value)).strip()  # True of a command line is a name
+    name = str(_of(str, int, float, bool)(value)).strip()  # True on a command line is a name
     return reading.label_name(name) if type(value) is float else name
 
 
@@ -59,8 +59,8 @@ def _files(value):
 
 
 _NAMES = ('a list of names', _tuple(lambda value: str(_of(str, int)(value))))
-# Field: (what its value in a config must be, converter); the others' rules follow from their
-# defaults
+# {field: (description of its value in a config, converter)}. The rules of other fields follow from
+# their defaults
 RULES = {
     'files': ('a dictionary of file names', _files),
     'choices': _NAMES,
@@ -76,15 +76,15 @@ _BY_TYPE = {
     bool: ('True or False', _of(bool)),
     float: ('a number', _of(int, float)),
 }
-MOST_LABELS = 1000  # each row's target has a number for each
+MOST_LABELS = 1000  # each row's target has a number for each label
 
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """The checked fields, which configs/custom.py documents. '', (), 0 and None mean "not given".
 
-    files: (split, file name in the data directory) pairs, so that a Spec can be hashed. segments:
-    columns of texts.
+    files:    (split, file name in the data directory) pairs, so that a Spec can be hashed.
+    segments: columns of texts.
     """
 
     name: str = ''
@@ -121,8 +121,10 @@ class Spec:
 
 
 def check(fields: dict | None) -> Spec:
-    """The Spec of a plain dict of its fields (lists for tuples). UserError listing every mistake in
-    one line."""
+    """Makes a Spec from a plain dict of its fields (lists for tuples).
+
+    UserError listing every mistake in one line.
+    """
     if not isinstance(fields, dict):
         raise UserError(f'config.custom is {shown(fields)}, must be a dictionary of fields')
     known = {

@@ -1,4 +1,4 @@
-"""Section 4.2, Natural Language Inference, Table 2: SNLI, MNLI, QNLI, SciTail, RTE; and WNLI, for
+"""Section 4.2, Natural Language Inference, Table 2: SNLI, MNLI, QNLI, SciTail, RTE. Also WNLI, for
 GLUE's average."""
 
 from gpt1_jax.data.tasks.reading import Split
@@ -11,8 +11,8 @@ PAIR = ('sentence1', 'sentence2')
 
 SPLITS = {'train': 'train', 'dev': 'validation', 'test': 'test'}  # TFDS's names
 
-# Annotators who did not agree left '-': no part of the set (Bowman et al., 2015). The numbers are
-# without those rows.
+# Rows on which annotators did not agree have the label '-' and do not belong to the set (Bowman et
+# al., 2015). The numbers are without these rows.
 SNLI = table_task(
     'snli',
     'classify',
@@ -33,8 +33,8 @@ SNLI = table_task(
     ),
 )
 
-# dev: matched, from the genres of the training set; ax: GLUE's diagnostic set, answered by the
-# model of MNLI.
+# dev: matched, from the genres of the training set. ax: GLUE's diagnostic set, which MNLI's model
+# answers.
 MNLI = table_task(
     'mnli',
     'classify',
@@ -67,7 +67,7 @@ MNLI = table_task(
     ),
 )
 
-# The second release: the first one, of the paper's figure, was withdrawn.
+# The second release. The first release, which the paper used, was withdrawn.
 QNLI = table_task(
     'qnli',
     'classify',
@@ -88,8 +88,8 @@ WNLI = table_task(
     Table(PAIR, 'label', ('0', '1'), classes=('not_entailment', 'entailment')),
 )
 
-# TFDS reads the unquoted files as quoted ones: it has fewer rows for training, and lacks quotes
-# that open a text.
+# TFDS reads the unquoted files as if they were quoted. So it has fewer rows for training, and lacks
+# quotes that open a text.
 SCITAIL = table_task(
     'scitail',
     'classify',

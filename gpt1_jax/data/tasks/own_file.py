@@ -1,5 +1,4 @@
-"""What a user's own labelled file tells about itself: its format, its labels, how it marks the
-right answer."""
+"""Reads from a user's labelled file its format, its labels, and how it marks the right answer."""
 
 import pathlib
 from collections.abc import Sequence
@@ -11,12 +10,14 @@ from gpt1_jax.errors import UserError, did_you_mean
 
 SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json', '.parquet')
 SEPARATORS = {',': 'csv', '\t': 'tsv', ';': ';', '|': '|'}  # config.custom.format
-MANY_LABELS = 30  # of more, which are mostly different, a score or free text is likelier
+MANY_LABELS = 30  # more labels, if mostly different, are probably a score or free text
 
 
 def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
-    """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing
-    column."""
+    """The config.custom.format of a file.
+
+    UserError for a suffix that is not in SUFFIXES, or for a missing column.
+    """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise UserError(f'{path}: must end in one of {", ".join(SUFFIXES)}')
@@ -27,12 +28,13 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
         try:
             found[name] = tables.header(path, separator, needed)
         except UserError as error:  # a quoted cell that another separator follows
-            errors.append(error.with_traceback(None))  # which holds the line, of any length
+            # The traceback would hold the line, of any length
+            errors.append(error.with_traceback(None))
             continue
     if not found:
         raise errors[0]
-    # The separator that gives the needed columns, else the most of them, else that of the file's
-    # extension.
+    # The separator that gives the needed columns is best, then the separator with the most columns,
+    # then the separator of the file's extension.
     best = max(
         found,
         key=lambda name: (set(needed) <= set(found[name]), len(found[name]), name == suffix[1:]),
@@ -47,10 +49,10 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
 
 
 def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
-    """The labels in a file's column: numbers in order of size, other names in alphabetical order.
+    """The labels in a file's column: numbers in order of size, then other names by alphabet.
 
-    custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one
-    a row.
+    custom: the fields of configs/custom.py. UserError if there are fewer than two labels, or nearly
+    as many as rows.
     """
     read = _read(path, custom['format'], (custom['label'],), custom['quoting'])
     rows = _in_order(read)
@@ -77,8 +79,11 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 def kind_of_answer(
     path: pathlib.Path, format: str, column: str, choices: Sequence[str], quoting: bool = True
 ) -> str:
-    """The config.custom.answer of a column: 'text' if each row's is one of its choices, else
-    'letter', 'index0', 'index1' or 'text'."""
+    """The config.custom.answer of a column.
+
+    'text' if each row's answer is among its choices, otherwise 'letter', 'index0', 'index1' or
+    'text'.
+    """
 
     def written(row):
         listed = row.get(choices[0]) if len(choices) == 1 else list(map(row.get, choices))
@@ -112,7 +117,7 @@ def _read(path, format, needed, quoting=True):
 
 
 def _in_order(rows):
-    """{column: value} of each row that is in order."""
+    """{column: value} of each row without a fault."""
     return [row.fields for row in rows if isinstance(row.fields, dict)]
 
 

@@ -1,4 +1,4 @@
-"""A task of the user's own, in a Python file: `config.task = 'FILE:NAME'` names a Task, which
+"""Makes a task from a user's Python file. `config.task = 'FILE:NAME'` names a Task there, which
 `from_records` makes.
 
     def example(record):
@@ -30,13 +30,14 @@ def from_records(
     metrics: tuple[str, ...] = ('accuracy',),
     **options: Any,
 ) -> Task:
-    """A Task whose rows a function makes of the records of files.
+    """Makes a Task whose rows a function makes from the records of files.
 
-    files: {'train': name, 'dev': name, ...} in config.data.dir: .jsonl, .json (an array), .csv or
-    .tsv. example: a record, as its file has it (a dict of a table), -> an Example or several, with
-    label None if the record has none.
-    name, head, labels, metrics, options: fields of Task. A bad row is a UserError that names its
-    file and line, and the line of `example` that failed.
+    files:   {'train': name, 'dev': name, ...} in config.data.dir: .jsonl, .json (an array), .csv or
+             .tsv.
+    example: a record, as in its file (from a table a dict) -> an Example or several, with label
+             None if the record has no label.
+    name, head, labels, metrics, options: fields of Task.
+    A bad row is a UserError that names its file and line, and the line of `example` that failed.
     """
     splits = {split: Split((file,)) for split, file in files.items()}
     task = reading.labelled_set(
@@ -54,7 +55,7 @@ def from_records(
 
 
 def _rows(task, example, path, labelled):
-    """A Row for each Example of a file, whose field is the Example."""
+    """Yields a Row for each Example of a file. Its only field is the Example."""
     position = 0
     for where, record in _records(str(path)):
         try:
@@ -85,7 +86,7 @@ def _records(path):
 
 
 def _made(example, record):
-    """[Example] of a record. UserError for what goes wrong in the user's function."""
+    """The Examples of a record. UserError if the user's function fails."""
     with in_code(inspect.getfile(inspect.unwrap(example))):
         found = example(record)
         found = [found] if isinstance(found, Example) else list(found)
@@ -96,7 +97,7 @@ def _made(example, record):
 
 
 def _fault(task, example, labelled):
-    """What is wrong with an Example, or ''."""
+    """A description of the fault of an Example, or ''."""
     texts = (*example.texts, *example.choices)
     if len(example.texts) != task.n_texts:
         return f'{len(example.texts)} texts, expected {task.n_texts} (n_texts of the task)'

@@ -1,13 +1,13 @@
-"""The Hugging Face Hub's Parquet files as a further source of a labelled set: nyu-mll/glue,
+"""Reads a labelled set from the Hugging Face Hub's Parquet files: nyu-mll/glue,
 stanfordnlp/snli, ...
 
     parquet:DIRECTORY    a data set's directory, as it is downloaded, or the directory of one
                          configuration in it
-    DIRECTORY            the same, where the set's official files are not in it
+    DIRECTORY            the same, if the set's official files are not in it
     hf:USER/NAME         the Hub's data set itself, or one revision of it: hf:USER/NAME@REVISION
                          (data/hub.py)
 
-Labels are numbers there; their names in the file's schema are compared with the task's.
+Labels are numbers there. Their names in the file's schema are compared with the task's.
 """
 
 import itertools
@@ -25,8 +25,8 @@ from gpt1_jax.errors import UserError
 
 PREFIX = 'parquet:'
 KIND = 'Parquet files'
-# Configurations and splits on the Hub by TFDS's names; other configurations are called as TFDS's
-# are. SciTail's tsv_format lost 499 rows to quotes.
+# {TFDS's name: the Hub's name} of configurations and splits. Other names are the same. SciTail's
+# tsv_format lost 499 rows to quotes.
 CONFIGS = {
     'snli': 'plain_text',
     'sci_tail': 'snli_format',
@@ -58,8 +58,10 @@ def names(directory: str, split: Any) -> tuple[str, ...]:
 
 
 def files(directory: str | pathlib.Path, source: str) -> list[str]:
-    """The files of 'builder/config:split' (TFDS's name) in order. UserError if there are none, or a
-    shard is absent."""
+    """The files of 'builder/config:split' (TFDS's name) in order.
+
+    UserError if there are none, if a shard is missing, or if there are too many files.
+    """
     found = _find(directory, source)
     if not found:
         config, split = _place(source)
@@ -89,10 +91,11 @@ def records(
 ) -> list[tuple[str, dict]]:
     """(where, {feature: value}) of every row of 'builder/config:split', in the files' order.
 
-    where: file and row, from 0, for messages. Values are str, numbers, None, or lists of values.
-    classes: {feature: the label names that its numbers must stand for}; a feature of texts needs no
-    such names. UserError for a file that is no Parquet, lacks a feature, or has labels of other
-    names, or of none.
+    where:   file and row, from 0, for messages. Values are str, numbers, None, or lists of values.
+    classes: {feature: the label names that its numbers must stand for}. A feature of texts needs no
+             such names.
+    UserError for a file that is no Parquet, that lacks a feature, or whose labels have other names
+    or no names.
     """
     found: list[tuple[str, dict]] = []
     for path in files(directory, source):
@@ -111,8 +114,11 @@ def records(
 
 
 def table(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dict]]:
-    """(where, {column: value}) of every row of any one file. Numbers that the schema has names for
-    are those names. Lists are left out, unless needed. UserError as in `records`."""
+    """Yields (where, {column: value}) of every row of any single file.
+
+    Numbers that have names in the schema become these names. Lists are left out, unless needed.
+    UserError as in `records`.
+    """
     import pyarrow
 
     with records_lib.parquet_file(path) as file:
@@ -139,7 +145,7 @@ def _check_unique(path, names, features):
 
 
 def _rows(path, file, features):
-    """(where, {feature: value}) of every row of a file that is open."""
+    """Yields (where, {feature: value}) of every row of an open file."""
     most = max(LONGEST, parquet_pages.MOST_TIMES * storage.size(path))
     held = 0
     for number, batch in records_lib.row_batches(path, file, features):
@@ -168,8 +174,7 @@ def _find(directory, source):
     config, split = _place(source)
     patterns = [
         f'{folder}{name}.parquet'
-        # the second is the Hub's branch of sets that it converted, the third an older form
-        # of that
+        # the second is in the branch for sets that the Hub converted, the third is its older form
         for folder, name in itertools.product(
             (f'{config}/', '', 'data/'), (f'{split}-*', f'{split}/*', f'*-{split}', split)
         )

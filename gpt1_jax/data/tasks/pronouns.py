@@ -1,4 +1,4 @@
-"""Section 5: which of two candidates a pronoun refers to: the set of Rahman and Ng (2012).
+"""Section 5: the set of Rahman and Ng (2012): to which of two candidates does a pronoun refer?
 
 texts:   the text before the pronoun and the text after it, with their spaces:
          before + candidate + after is a sentence.
@@ -18,12 +18,11 @@ BLOCK = ('sentence', 'pronoun', 'candidates', 'right candidate')
 
 
 def split_at_pronoun(sentence: str, pronoun: str) -> tuple[str, str]:
-    """The text before and after the pronoun: its first occurrence as a whole word, as described in
-    the set.
+    """The texts before and after the pronoun, which is its first occurrence as a whole word.
 
-    51 of the set's 1,880 sentences contain the pronoun several times; read by hand, the first is
-    meant in all but 3. 403 contain its letters earlier, inside another word. RowFault if the
-    sentence lacks the pronoun as a word.
+    The set's description says so. 51 of the set's 1,880 sentences contain the pronoun several
+    times. Read by hand, all but 3 of them mean the first. 403 sentences contain the pronoun's
+    letters earlier, inside another word. RowFault if the sentence lacks the pronoun as a word.
     """
     word = rf'(?<!\w){re.escape(pronoun)}(?!\w)'
     found = re.search(word, sentence) or re.search(word, sentence, re.IGNORECASE)
@@ -33,12 +32,12 @@ def split_at_pronoun(sentence: str, pronoun: str) -> tuple[str, str]:
 
 
 def same(candidate: str) -> str:
-    """A candidate without case, spaces and article, so that spellings of it can be compared."""
+    """A candidate without case, spaces and article, so that its spellings can be compared."""
     return re.sub(r'^(a|an|the) ', '', ' '.join(candidate.lower().split()))
 
 
 def right_one(candidates: tuple[str, str], right: str) -> int:
-    """The index of the right candidate. RowFault if it is neither, or could be both."""
+    """The index of the right candidate. RowFault if `right` is neither, or could be both."""
     for form in (str, same):
         equal = [form(candidate) == form(right) for candidate in candidates]
         if sum(equal) == 1:
@@ -49,7 +48,7 @@ def right_one(candidates: tuple[str, str], right: str) -> int:
 
 
 def _blocks(paths, split):
-    """Blocks of four lines, separated by blank lines."""
+    """Reads blocks of four lines, separated by blank lines."""
     (path,) = paths
     lines = list(enumerate(reading.decoded_lines(path), 1))
     blocks = [

@@ -22,11 +22,11 @@ RIGHT = 'AnswerRightEnding'
 
 
 def part(dev: bool, stories: list[Row]) -> list[Row]:
-    """The training or the validation part, 1,497 and 374 stories, of the published validation file.
+    """The training part (1,497 stories) or dev part (374) of the published validation file.
 
-    Released code: scikit-learn's train_test_split(test_size=374, random_state=3535999445), which is
-    this permutation of all rows of the file, bad ones included, so that skipping a bad row moves no
-    other to the other part.
+    The released code calls scikit-learn's train_test_split(test_size=374, random_state=3535999445),
+    which is this permutation of the file's rows. Bad rows are included, so that skipping a bad row
+    does not move other rows to the other part.
     """
     if len(stories) <= DEV:
         where = stories[0].where.rpartition(':')[0] if stories else 'Story Cloze'

@@ -1,7 +1,7 @@
-"""Section 4.2, Question answering, Table 3: RACE (Lai et al., 2017): passages with questions of
+"""Section 4.2, Question answering, Table 3: RACE (Lai et al., 2017), passages with questions of
 four options.
 
-Middle-school passages come first; within a level, passages are sorted by the number in their file
+Middle-school passages come first. Within a level, passages are sorted by the number in their file
 names. One model answers both levels. Ids begin with the level, so that results can also be reported
 by level.
 """
@@ -21,8 +21,10 @@ LETTERS = ('A', 'B', 'C', 'D')
 
 
 def files(directory: str | pathlib.Path, split: Split) -> list[str]:
-    """The passages of a split: {train,dev,test}/{middle,high}/*.txt in the folder RACE, given it or
-    its parent."""
+    """The passages of a split, {train,dev,test}/{middle,high}/*.txt.
+
+    directory: the folder RACE or its parent.
+    """
     roots = [pathlib.Path(directory) / inner / split.files[0] for inner in ('', 'RACE')]
     root = next((root for root in roots if root.is_dir()), None)
     if root is None:
@@ -43,11 +45,10 @@ def by_number(name: str) -> list[tuple[int, str]]:
 
 
 def questions(where: str, level: str, name: str, passage: dict) -> list[Row]:
-    """One row for each question of a passage, the first with id 'middle/middle12.txt/0'; or one row
-    with the fault.
+    """One row for each question of a passage, or one row with the passage's fault.
 
-    passage: {'article', 'questions', 'options', 'answers'}. name: of the passage, unique in its
-    level.
+    The id of the first question is 'middle/middle12.txt/0'. passage: {'article', 'questions',
+    'options', 'answers'}. name: the passage's name, unique in its level.
     """
     article = passage.get('article')
     lists: list[Any] = [passage.get(key) for key in ('questions', 'options', 'answers')]
@@ -94,13 +95,15 @@ def _official(paths, split):
             continue
         if not split.labelled and isinstance(passage.get('questions'), list):
             passage['answers'] = [None] * len(passage['questions'])
-        # The release names a file 12.txt and the passage in it middle12.txt, as TFDS does.
+        # In the release the passage in the file 12.txt is called middle12.txt, as in TFDS.
         yield from questions(path, level, passage.get('id') or name, passage)
 
 
 def _new(path, split):
-    """The rows of one passage's file, or of all in a folder at any depth; ids begin with the
-    passage's folder."""
+    """The rows of one passage's file, or of all files in a folder, at any depth.
+
+    Ids begin with the passage's folder.
+    """
     path = pathlib.Path(path)
     found = path.rglob('*.txt') if path.is_dir() else [path]
     return _official(sorted(map(str, found), key=by_number), split)
@@ -117,8 +120,8 @@ def _tfds(directory, split, sources):
 
 
 def _parquet(directory, split, sources):
-    """The rows of ehovy/race, one a question."""
-    # (level, example_id, article) -> its questions; the Hub has them in the order of the files
+    """The rows of ehovy/race, one for each question."""
+    # {(level, example_id, article): its questions}. The Hub has them in the order of the files
     passages = {}
     for source in sources:
         for where, record in parquet_source.records(

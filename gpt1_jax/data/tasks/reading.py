@@ -1,8 +1,8 @@
 """Section 3.3: reads a labelled set from its official files, TFDS or Parquet, with the same
 Examples from each.
 
-Each source yields Rows; one function of the set, `make`, turns the fields of a Row into an Example.
-A bad row is an error that names it, or is skipped and reported.
+Each source yields Rows. One function of the set, `make`, turns the fields of a Row into an Example.
+A bad row is an error that names the row, or is skipped and reported.
 """
 
 import dataclasses
@@ -30,18 +30,22 @@ UTF_16 = {
 
 
 class RowFault(Exception):
-    """What is wrong with one row. `collect` adds which row it is and passes the message to
-    `on_bad`."""
+    """A fault of one row. `collect` adds which row it is, and passes the message to `on_bad`."""
 
 
 class LeftOut(RowFault):
-    """A row that every user of the set leaves out: skipped without an error, and counted for a
-    message."""
+    """A row that every user of the set leaves out.
+
+    The row is skipped without an error, and counted for a message.
+    """
 
 
 class Row(NamedTuple):
-    """where: file and row, for messages. id: unique in its split. fields: {column: value}, or why
-    there are none."""
+    """A row of a source.
+
+    where: file and row, for messages. id: unique in its split. fields: {column: value}, or the
+    fault because of which there are none.
+    """
 
     where: str
     id: str
@@ -50,27 +54,29 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Where one split is found."""
+    """The places of one split."""
 
-    # Names in the directory, or patterns of one file; the first that exists is read
+    # Names in the directory, or patterns of one file. The first that exists is read
     files: tuple[str, ...]
-    # The published number, without those that are left out; 0: none is known
+    # The published number, without rows that are left out. 0: no number is known
     rows: int = 0
-    # 'builder/config:split' in TFDS, in order; () if it lacks the split or its labels
+    # 'builder/config:split' in TFDS, in order. () if TFDS lacks the split or its labels
     tfds: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # of a file without a header
     labelled: bool = True
     id_column: str | None = None  # None: ids are positions among the file's rows, from 0
     # Selects rows of the file (Story Cloze); None: all of them
     part: Callable[[list[Row]], list[Row]] | None = None
-    also_rows: int = 0  # another published number: of another release, or of TFDS
-    # As `tfds`, in the Hub's Parquet files; where they lack it, `tfds`
+    also_rows: int = 0  # another published number, in another release or in TFDS
+    # As `tfds`, in the Hub's Parquet files. By default `tfds`
     parquet: tuple[str, ...] = ()
 
 
 def find(directory: str | pathlib.Path, split: Split) -> list[str]:
-    """The one file of a split. UserError if none of its names exists, or a pattern matches several
-    files."""
+    """The single file of a split.
+
+    UserError if none of its names exists, or if a pattern matches several files.
+    """
     for name in split.files:
         path = pathlib.Path(directory) / name
         found = [path] if path.exists() else sorted(pathlib.Path(directory).glob(name))
@@ -97,21 +103,24 @@ def labelled_set(
     find: Callable[[str, Split], list[str]] = find,
     **options: Any,
 ) -> Task:
-    """The Task of a set that is read from its own files, from TFDS or from the Hub's Parquet files.
+    """Makes the Task of a set that is read from official files, TFDS or the Hub's Parquet files.
 
-    make:          (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one
-                   that does not belong to the set.
-    official:      (paths, Split) -> Rows. find: (directory, Split) -> the paths.
-    tfds, parquet: (directory, Split, names of the split there) -> Rows; None if the set is not
-    there.
+    make:          (Split, id, fields) -> Example. Raises RowFault for a bad row, and LeftOut for a
+                   row that does not belong to the set.
+    official:      (paths, Split) -> Rows.
+    tfds, parquet: (directory, Split, names of the split there) -> Rows. None if the set is not
+                   there.
     new:           (path, unlabelled Split) -> Rows of any file in the set's layout, for
                    Task.read_file.
+    find:          (directory, Split) -> the paths for `official`.
     options:       further fields of Task.
     """
 
     def opened(directory, split_name) -> tuple[Split, list[str], Iterable[Row]]:
-        """(Split, its paths, its Rows). A directory with Parquet files and no official ones means
-        the former."""
+        """(Split, its paths, its Rows).
+
+        Parquet files are read if the directory has no official files.
+        """
         if split_name not in splits:
             raise UserError(
                 f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} '
@@ -179,12 +188,16 @@ def collect(
     on_bad: Callable[[str], None] = fail,
     keep: bool = False,
 ) -> list[Example]:
-    """The Examples of rows, in order. keep: with their fields as Example.record, unless it is set.
+    """Makes the Examples of rows, in order.
 
-    make: (id, fields) -> Example. what: the source, for messages. published: the expected numbers
-    of rows; another gives a warning only, because part of a set is usable. on_bad: called with the
-    message of a bad row, or one with a duplicate id; the row is skipped if it returns. UserError if
-    no row is left.
+    make:      (id, fields) -> Example.
+    what:      the source, for messages.
+    published: the expected numbers of rows. Any other number only gives a warning, because part of
+               a set is usable.
+    on_bad:    called with the message of a bad row, or of a row with a duplicate id. If on_bad
+               returns, the row is skipped.
+    keep:      whether the fields become Example.record if `make` did not set it.
+    UserError if no row is left.
     """
     found = {}
     bad = []
@@ -226,8 +239,10 @@ def _say(line):
 
 
 def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
-    """The text of a field, stripped. RowFault if it is missing, not text, or empty without
-    `may_be_empty`."""
+    """The text of a field, stripped.
+
+    RowFault if the field is missing, not text, or empty without `may_be_empty`.
+    """
     value = fields.get(name)
     if value is None:
         raise RowFault(f'no {name}')
@@ -240,8 +255,10 @@ def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
 
 
 def of_cell(value: Any) -> str:
-    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty, as is
-    NaN, which pandas writes for it."""
+    """The text of a cell. JSON numbers, true and false are written as in JSON.
+
+    null is empty, and so is NaN, which pandas writes instead of null.
+    """
     if value is None or value != value:
         return ''
     if isinstance(value, str):
@@ -250,8 +267,7 @@ def of_cell(value: Any) -> str:
 
 
 def label_name(text: str) -> str:
-    """A label as it is compared with others: a whole number is written without decimals, as 1.0 is
-    1."""
+    """The form of a label for comparisons: a whole number has no decimals, so 1.0 becomes 1."""
     whole, point, decimals = text.partition('.')
     is_whole = (
         point and decimals and not decimals.strip('0') and whole.removeprefix('-').isdecimal()
@@ -260,7 +276,7 @@ def label_name(text: str) -> str:
 
 
 def row_id(fields: dict, column: str | None, default: str) -> str:
-    """The id in a column, a text or an integer; the default if there is no such column."""
+    """The id in a column, a text or an integer, or the default if there is no such column."""
     if column is None or column not in fields:
         return default
     if isinstance(fields[column], int) and not isinstance(fields[column], bool):
@@ -288,7 +304,7 @@ def score(value: str, limits: tuple[float, float], column: str) -> float:
 
 
 def json_value(text: str) -> Any:
-    """The value of a JSON text: a row, a cell or a whole file; a RowFault if it is not JSON."""
+    """The value of a JSON text (a row, a cell or a whole file), or a RowFault if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -303,13 +319,13 @@ def json_object(value: Any) -> dict | RowFault:
 
 
 def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, without their ends, one in memory at a time.
+    """Yields the lines of a UTF-8 file without their ends, one in memory at a time.
 
-    Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins
-    with one). UTF-16, as Excel writes it, is read as well: by its mark, or as every second of its
-    first bytes is NUL. UserError for a file that is empty or Parquet, and naming the line for text
-    that is not UTF-8, a NUL character, and a line of more than LONGEST bytes, of which no more are
-    read; OSError if it cannot be read.
+    Only \\n ends a line, because texts contain \\x85 and \\u2028. A byte-order mark is no text
+    (MRPC begins with one). UTF-16, as Excel writes it, is read as well. It is recognized by its
+    mark, or because every second of its first bytes is NUL. UserError for a file that is empty or
+    Parquet. UserError naming the line for text that is not UTF-8, for a NUL character, and for a
+    line of more than LONGEST bytes, before more bytes are read. OSError if the file cannot be read.
     """
     if str(path).endswith('.parquet'):
         raise UserError(f'{path}: is Parquet: write its rows as .csv, .tsv or .jsonl')
@@ -328,7 +344,7 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
 
 
 def _line_reader(file):
-    """`file.readline`; of UTF-16 a function that gives the same lines in UTF-8."""
+    """`file.readline`, or for UTF-16 a function that gives the lines in UTF-8."""
     start = file.peek(4)[:4]
     for pattern, encoding in UTF_16.items():
         if re.match(pattern, start, re.DOTALL):

@@ -1,5 +1,5 @@
-"""The Task of a labelled set that is a table with one example a row, in its official files, TFDS or
-Parquet."""
+"""Makes the Task of a labelled set that is a table with one example a row, in its official files,
+TFDS or Parquet."""
 
 import dataclasses
 import functools
@@ -10,43 +10,45 @@ from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import LeftOut, Row, RowFault, Split
 from gpt1_jax.errors import UserError
 
-# Of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
+# Decimals of a score. TFDS stores 3.8 as float32, 3.79999995. STS-B's files have up to 14 digits
 DECIMALS = 5
-# GLUE's test.tsv: unlabelled, for a submission (Wang et al., 2018); ids are those in the file
+# GLUE's test.tsv: unlabelled, for a submission (Wang et al., 2018), with the ids in the file
 GLUE_TEST = 'glue_test'
 glue_test = functools.partial(Split, labelled=False, id_column='index')
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """What the columns of a set are. TFDS numbers labels in the order of `labels`."""
+    """The meaning of a set's columns. TFDS numbers labels in the order of `labels`."""
 
     texts: tuple[str, ...]  # the columns that become the example's texts
     # The column whose values are `labels`, or numbers within `score`
     label: str
     labels: tuple[str, ...]
     score: tuple[float, float] | None = None
-    # {column: TFDS feature} of another name
+    # {column: TFDS feature} if the names differ
     features: dict[str, str] = dataclasses.field(default_factory=dict)
     index: str | None = 'idx'  # the TFDS feature with a row's position in the file
-    # It also counts rows of other splits: ids are positions within the split
+    # `index` also counts rows of other splits, so ids are positions within the split
     renumber: bool = False
-    # Labels of rows that are left out: SNLI's '-', in TFDS and on the Hub -1
+    # Labels of rows that are left out: SNLI's '-', which is -1 in TFDS and on the Hub
     without_label: tuple[str, ...] = ()
-    # Leave out labelled rows that lack a needed column: QQP's broken ones
+    # Leave out labelled rows that lack a needed column, as QQP's broken rows do
     leave_out_short: bool = False
     may_be_empty: bool = False  # a text without tokens is not a bad row
-    # As `features`, in the Hub's Parquet files; default `features`
+    # As `features`, in the Hub's Parquet files. By default `features`
     in_parquet: dict[str, str] | None = None
-    # The names of `labels` in these files, in the same order; default `labels`
+    # The names of `labels` in these files, in the same order. By default `labels`
     classes: tuple[str, ...] = ()
 
 
 def table_task(
     name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table
 ) -> Task:
-    """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are
-    read."""
+    """Makes the Task of a table. `head`, `metrics`: see Task.
+
+    Bad rows are UserErrors when they are read.
+    """
     names = table.features if table.in_parquet is None else table.in_parquet
     return reading.labelled_set(
         name,
@@ -75,8 +77,8 @@ def glue_splits(
 ) -> dict[str, Split]:
     """The splits of a GLUE task, from train.tsv, dev.tsv and test.tsv or TFDS's glue/CONFIG.
 
-    train, dev, test: numbers of rows; also_train: of train, in another release. columns: see Split.
-    id_column: of test.tsv.
+    train, dev, test: numbers of rows. also_train: the number of train's rows in another release.
+    columns: see Split. id_column: in test.tsv.
     """
     return {
         'train': Split(
@@ -88,8 +90,7 @@ def glue_splits(
 
 
 def _example(table, split, row_id, fields):
-    """The Example of a row. LeftOut for one without a label, where such rows do not belong to the
-    set."""
+    """Makes the Example of a row. LeftOut if its label is in `without_label`."""
     if split.labelled and fields.get(table.label) in table.without_label:
         raise LeftOut(f'no label ({fields[table.label]})')
     texts = tuple(reading.field(fields, column, table.may_be_empty) for column in table.texts)
@@ -119,10 +120,9 @@ def _new(table, splits, path, split):
 
 
 def _typed(table, library, names, directory, split, sources):
-    """The rows of TFDS or of Parquet files, sorted by the feature `index`, which is the id unless
-    `renumber`.
+    """Yields the rows of TFDS or of Parquet files, sorted by the feature `index`.
 
-    names: {column: its name there}, where the two differ.
+    The index is the id, unless `renumber`. names: {column: its name there} if the names differ.
     """
     classes = table.classes or table.labels
     columns = {column: names.get(column, column) for column in table.texts}
@@ -149,8 +149,10 @@ def _typed(table, library, names, directory, split, sources):
 
 
 def _label(value, labels, classes):
-    """A label as the official files write it, of its number or its name in TFDS or in Parquet
-    files."""
+    """A label as the official files write it.
+
+    value: its number or its name in TFDS or in Parquet files.
+    """
     if value in classes:
         return labels[classes.index(value)]
     if isinstance(value, numbers.Integral) and 0 <= value < len(labels):

@@ -1,5 +1,5 @@
-"""Rows of a file with one example a row: TSV without quoting, as GLUE's; CSV; JSON lines; an array
-of JSON records."""
+"""Reads a file with one example a row: TSV without quoting, as in GLUE, CSV, JSON lines, or an
+array of JSON records."""
 
 import csv
 import itertools
@@ -23,7 +23,7 @@ DIALECTS: tuple[dict[str, Any], ...] = (
 
 
 def is_json(path: str | pathlib.Path) -> bool:
-    """Whether a file holds records: JSON, or Parquet, which is read as such."""
+    """Whether a file holds records: JSON, or Parquet, whose rows are read as records."""
     return str(path).lower().endswith(('.jsonl', '.json', '.parquet'))
 
 
@@ -35,16 +35,16 @@ def read(
     delimiter: str = '\t',
     short: type[RowFault] = RowFault,
 ) -> Iterator[Row]:
-    """The rows of a file. Ids are positions from 0; messages count lines from 1 as an editor does,
-    header included.
+    """Yields the rows of a file. Ids are positions from 0.
 
+    Messages count lines from 1 as an editor does, header included.
     needed:  columns that a table must have, in any order and Unicode form.
-    columns: column names for a table without a header; else the first row has them.
-    quoted:  whether the table has CSV quoting. GLUE's files do not.
-    short:   the fault of a row that ends before the last needed column. Columns after it may be
-             missing, as the annotators' labels at the end of some rows of SNLI. A row with more
-             columns than the header is a RowFault.
-    Blank lines are skipped and not counted in ids, as csv.DictReader, and so TFDS, does.
+    columns: column names for a table without a header. By default the first row has the names.
+    quoted:  whether the table has CSV quoting. GLUE's files have none.
+    short:   the fault of a row that ends before the last needed column. Columns after the last
+             needed column may be missing, such as annotators' labels in some rows of SNLI. A row
+             with more columns than the header is a RowFault.
+    Blank lines are skipped and not counted in ids, as in csv.DictReader and so in TFDS.
     UserError if the file is empty or not UTF-8, lacks a needed column, or has broken CSV quoting or
     JSON.
     """
@@ -79,8 +79,10 @@ def read(
 
 
 def header(path: str | pathlib.Path, delimiter: str, needed: Sequence[str] = ()) -> list[str]:
-    """The column names of a table with CSV quoting, or of the first JSON record. needed: names that
-    are returned as they are here. UserError as in `read`."""
+    """The column names of a table with CSV quoting, or of the first JSON record.
+
+    needed: names that are returned in this form. UserError as in `read`.
+    """
     if is_json(path):
         first = first_record(path)
         names = map(str, first) if isinstance(first, dict) else ()
@@ -90,22 +92,27 @@ def header(path: str | pathlib.Path, delimiter: str, needed: Sequence[str] = ())
 
 
 def _as_asked(names, needed):
-    """Column names without spaces around; a needed one as it was asked for, if only its Unicode
-    form is another: macOS writes é as two characters."""
+    """Column names without spaces around.
+
+    If a name differs from a needed name only in its Unicode form, the needed name is returned:
+    macOS writes é as two characters.
+    """
     asked = {unicodedata.normalize('NFC', name): name for name in needed}
     stripped = [name.strip() for name in names]
     return [asked.get(unicodedata.normalize('NFC', name), name) for name in stripped]
 
 
 def first_record(path: str | pathlib.Path) -> Any:
-    """The first record of a JSON file that can be read; None if there is none."""
+    """The first record of a JSON file that can be read, None if there is none."""
     return next((record for _, record in records(path) if not isinstance(record, RowFault)), None)
 
 
 def quotes_are_text(path: str | pathlib.Path, delimiter: str) -> bool:
-    """Whether the quotation marks of a table are text, not CSV quoting: read as quoting they make
-    one row of several lines, or none at all, though each of these lines has as many delimiters as
-    the first one."""
+    """Whether the quotation marks of a table are text instead of CSV quoting.
+
+    They are text if, read as quoting, they join several lines to a row or break the file, although
+    each of these lines has as many delimiters as the first line.
+    """
     lines = list(reading.decoded_lines(path))
 
     def are_rows(lines):
@@ -132,8 +139,8 @@ def layout(
 ) -> tuple[str, ...]:
     """The `columns` argument of `read` for a file that may lack a header.
 
-    () if the first row names all needed columns, or the first record is an object; else the first
-    of the layouts with as many columns as that row or record.
+    () if the first row names all needed columns, or if the first record is an object. Otherwise the
+    first layout with as many columns as that row or record.
     """
     first = (
         first_record(path) if is_json(path) else next(_cells(path, quoted, delimiter), (0, ()))[1]
@@ -158,8 +165,11 @@ def _cells(path, quoted, delimiter):
 
 
 def _lines(path):
-    """(1 if the file begins with a line that tells Excel the separator, else 0; that first line;
-    the lines after it, or all of them)."""
+    """(1 or 0, the first line, the lines of the table).
+
+    1 if the first line tells Excel the separator. The lines of the table are then the lines after
+    it, otherwise all lines.
+    """
     lines = reading.decoded_lines(path)
     first = next(lines, '')
     if re.fullmatch(r'"?sep=.?"?', first):
@@ -168,8 +178,10 @@ def _lines(path):
 
 
 def _dialect(path, delimiter):
-    """The options of the csv module for a file: those of DIALECTS that all of its rows fit, where
-    some do not fit plain CSV."""
+    """The options of the csv module for a file.
+
+    If some rows do not fit plain CSV, the first of DIALECTS that all rows fit.
+    """
     for options in ({}, *DIALECTS):
         if _fits(path, delimiter, options):
             return options
@@ -177,8 +189,10 @@ def _dialect(path, delimiter):
 
 
 def _fits(path, delimiter, options):
-    """Whether every row has as many cells as the first one, and no cell keeps a space before a
-    quotation mark that may begin it."""
+    """Whether every row has as many cells as the first row, and the quotation marks fit.
+
+    They do not fit if a cell keeps a space before a quotation mark that may begin the cell.
+    """
     width = 0
     keeps = 'skipinitialspace' not in options
     try:
@@ -195,7 +209,7 @@ _SPACED = re.compile(' +"').match
 
 
 def _quoted(path, delimiter, **options):
-    """As `_cells`, of a table with CSV quoting. options: of the csv module."""
+    """As `_cells`, for a table with CSV quoting. options: for the csv module."""
     left_out, first, lines = _lines(path)
     returns_end_rows = '\r' in first  # as in files of old Macs
     csv.field_size_limit(LONGEST)  # by default a cell has at most 131,072 characters
@@ -203,18 +217,17 @@ def _quoted(path, delimiter, **options):
     length = 0
 
     def of_row():
-        """The lines of the file. Those of one row, whose cells may have line breaks, have a row's
-        length together."""
+        """Yields the lines of the file. The lines of one row are together at most LONGEST long."""
         nonlocal length
         for line in lines:
             length += len(line) + 1
             if length > LONGEST:
                 raise too_long(f'{path}: row {last + 1}')
-            if returns_end_rows:  # the csv module takes them at the end of what it is given
+            if returns_end_rows:  # the csv module takes them only at the end of a string
                 yield from filter(None, re.split(r'(?<=\r)', line + '\n'))
             elif '"' in line:
                 yield line + '\n'
-            else:  # in a cell without quotes the csv module refuses them
+            else:  # the csv module refuses carriage returns in a cell without quotes
                 yield line.replace('\r', ' ') + '\n'
 
     reader = csv.reader(of_row(), delimiter=delimiter, strict=True, **options)
@@ -230,11 +243,12 @@ def _quoted(path, delimiter, **options):
 
 
 def records(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterable[tuple[str, Any]]:
-    """(where, record or RowFault) of every record of a JSON file: a line each, or the items of one
-    array; or of every row of a Parquet file. needed: its columns that may be lists.
+    """(where, record or RowFault) of every record of a JSON file or row of a Parquet file.
 
-    The first line of JSON lines may also be a list. It is the whole array if no line follows and
-    its items are records themselves. An object of columns, as pandas writes it, is one of records.
+    Records of a JSON file are its lines or the items of one array. The first of several lines may
+    be a list. A list in a single line is the whole array if its items are records. An object of
+    columns, as pandas writes it, is read as its records. needed: the columns of a Parquet file that
+    may be lists.
     """
     if str(path).lower().endswith('.parquet'):
         return parquet_source.table(path, needed)
@@ -266,8 +280,10 @@ def records(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterable[tu
 
 
 def _by_columns(value):
-    """The records of an object of columns, {column: {index: value}} or {column: [value]}; any other
-    value as it is, such as {"texts": [text]}, which is a record to predict."""
+    """The records of an object of columns, {column: {index: value}} or {column: [value]}.
+
+    Any other value is returned as it is, such as {"texts": [text]}, which is a record to predict.
+    """
     if not isinstance(value, dict) or len(value) < 2 or 'texts' in value:
         return value
     columns = [

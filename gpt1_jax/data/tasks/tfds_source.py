@@ -1,11 +1,11 @@
-"""TFDS as the second source of a labelled set: records prepared elsewhere, read without TensorFlow.
+"""Reads a labelled set that TFDS prepared, without TensorFlow.
 
-    tfds:            TFDS's own data directory: $TFDS_DATA_DIR, else ~/tensorflow_datasets
-    tfds:DIRECTORY   another one
+    tfds:            TFDS's default data directory: $TFDS_DATA_DIR, else ~/tensorflow_datasets
+    tfds:DIRECTORY   another data directory
 
-Preparing needs TensorFlow (extra `gpt1_jax[tfds]`) and the file format array_record, which can be
-read without it. TFDS shuffles records when it prepares them. Sets with an index are sorted by it;
-others stay in TFDS's order.
+Preparing needs TensorFlow (extra `gpt1_jax[tfds]`). The file format must be array_record, which can
+be read without TensorFlow. TFDS shuffles records when it prepares them. Sets with an index are
+sorted by the index, other sets stay in TFDS's order.
 """
 
 import os
@@ -24,7 +24,7 @@ def is_named(directory: str | pathlib.Path) -> bool:
 
 
 def names(directory: str, split: Any) -> tuple[str, ...]:
-    """The 'builder/config:split's of a reading.Split. UserError if TFDS has none."""
+    """The names 'builder/config:split' of a reading.Split. UserError if TFDS has none."""
     if not split.tfds:
         raise UserError(
             f'{directory}: TFDS has no {"labels" if split.labelled else "rows"} of {split.files[0]}'
@@ -46,9 +46,10 @@ def records(
 ) -> list[tuple[str, dict]]:
     """(where, {feature: value}) of every record of 'builder/config:split', in TFDS's order.
 
-    where: file and record, for messages. classes: not used: TFDS numbers labels as the task does.
-    Values are str, numbers, or lists of values. UserError if the set or the split is not prepared,
-    a feature is missing, or a record lacks a value (a truncated ArrayRecord file gives None).
+    where:   file and record, for messages. Values are str, numbers, or lists of values.
+    classes: not used, because TFDS numbers labels as the task does.
+    UserError if the set or the split is not prepared, if a feature is missing, or if a record lacks
+    a value (a truncated ArrayRecord file gives None).
     """
     builder, path, split = _open(directory, source)
     missing = [feature for feature in features if feature not in builder.info.features]
@@ -59,7 +60,7 @@ def records(
     found = []
     try:
         data = builder.as_data_source(split)
-        # By index, because iterating over a source that lacks records ends early without an error.
+        # By index, because iterating over a source that lacks records ends early without an error
         for number, record in enumerate(data.__getitems__(range(len(data)))):
             where = f'{path}: {split} record {number}'
             found.append(
@@ -70,7 +71,7 @@ def records(
             )
     except UserError:
         raise
-    except Exception as error:  # TFDS raises many classes; the cause is these files or their format
+    except Exception as error:  # TFDS raises many classes. The cause is the files or their format
         raise UserError(f'{path}: TFDS cannot read {split} ({shown(error)})') from None
     return found
 

@@ -1,5 +1,5 @@
-"""Rows to predict, of any task: from a file in the task's layout, from JSON records with "texts",
-or from memory."""
+"""Reads rows to predict for any task: from a file in the task's layout, from JSON records with
+"texts", or from memory."""
 
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,14 +14,13 @@ from gpt1_jax.errors import UserError, fail, shown
 def read(
     task: Task, path: str | pathlib.Path, on_bad: Callable[[str], None] = fail
 ) -> list[Example]:
-    """The unlabelled examples of a file, in its order.
+    """Reads the unlabelled examples of a file, in its order.
 
-    A JSON file whose first record has "texts", where that is no column of the task, holds {"id",
-    "texts", "choices"} records. Any other file has the layout of the task's own files. It needs the
-    columns of the texts only; labels are not read. Ids are those in the file, else row numbers from
-    0.
-    on_bad: called with the message of a bad row, see Task.read; by default a UserError naming file,
-    row and cause.
+    If the first record of a JSON file has "texts", and the task has no column "texts", the file
+    holds records {"id", "texts", "choices"}. Any other file has the layout of the task's files, and
+    needs only the columns of the texts. Labels are not read. Without ids in the file, ids are row
+    numbers from 0. on_bad: called with the message of a bad row, see Task.read. By default the
+    message, which names file, row and cause, is a UserError.
     """
     path = str(path)
     first = tables.first_record(path) if tables.is_json(path) else None
@@ -33,10 +32,11 @@ def read(
 
 
 def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Example]:
-    """The unlabelled examples of rows in memory: each a text, several texts, {"id", "texts",
-    "choices"}, or, if the first row is one, {column: value} as in the files of a set of one's own.
+    """Makes unlabelled examples from rows in memory.
 
-    Ids are row numbers from 0, unless a dict has an "id". UserError naming row and cause.
+    A row is a text, several texts, or {"id", "texts", "choices"}. If the task is a custom set and
+    the first row is a dict of its columns, every row is such a dict, {column: value}. Ids are row
+    numbers from 0, unless a dict has an "id". UserError naming row and cause.
     """
     check(rows, 'rows')
     found = []
@@ -53,8 +53,10 @@ def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Exampl
 
 
 def check(rows: Any, what: str) -> None:
-    """UserError for rows that are no list: a text, a dict or a table, from which a loop takes
-    characters or columns."""
+    """UserError for rows that are no list.
+
+    From a text, a dict or a table a loop would take characters or columns.
+    """
     if (
         isinstance(rows, (str, Mapping))
         or hasattr(rows, 'columns')
@@ -64,8 +66,10 @@ def check(rows: Any, what: str) -> None:
 
 
 def _of_texts(rows, task, what, on_bad):
-    """The Examples of Rows with the fields "texts", and "choices" if the task has choices. what:
-    for messages."""
+    """Makes Examples of Rows with the fields "texts" and, if the task has choices, "choices".
+
+    what: the source, for messages.
+    """
     least, most = (2, len(task.labels)) if task.head == 'choice' else (0, 0)
 
     def listed(fields, name):

@@ -1,2 +1,4 @@
-"""The operations of models/ops.py, faster; table.py chooses. Nothing here is needed to understand
-GPT-1."""
+"""Faster versions of the operations of models/ops.py. Nothing here is needed to understand GPT-1.
+
+table.py chooses between them.
+"""

@@ -1,12 +1,11 @@
-"""Sections 3.1 and 4.1: causal attention with dropout on its probabilities, tile by tile, for
-NVIDIA GPUs.
+"""Sections 3.1 and 4.1: causal attention with dropout, tile by tile, for NVIDIA GPUs.
 
 The algorithm is FlashAttention-2 (Dao, 2023): scores and probabilities exist only in registers, one
 tile at a time. The forward pass keeps the logarithm of each row's sum of exponentials, from which
-the backward pass recomputes the probabilities. New here is dropout: each tile hashes its part of
-the mask (dropout.keep_at) in both passes, so the mask is never stored, equals that of plain XLA,
-and does not depend on tiles, mesh or microbatches. All sums have a fixed order, so results are the
-same in every run.
+the backward pass recomputes the probabilities. Dropout on the probabilities is new here. Each tile
+hashes its part of the mask (dropout.keep_at) in both passes, so the mask is never stored, equals
+the mask of plain XLA, and does not depend on tiles, mesh or microbatches. All sums have a fixed
+order, so results are the same in every run.
 
 q, k and v are read from the one array [B, L, 3, H, E] that their projection writes, and their
 gradient is written as one such array, which saves copies. Written in Pallas for Triton.
@@ -25,14 +24,16 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import pallas_triton, per_device
 
 LOG2E = math.log2(math.e)  # GPUs compute 2^x, so scores are multiplied by log2(e)
-# The score of a later key: finite, as the difference of two infinities is NaN
+# The score of a later key. It is finite, because the difference of two infinities is NaN
 MASKED = -1e30
 Q, K, V = range(3)
 
 
 class Tiles(NamedTuple):
-    """queries x keys of a tile; warps: groups of 32 threads that share one; stages: tiles being
-    loaded ahead."""
+    """The size of a tile, queries x keys, and how it is computed.
+
+    warps: groups of 32 threads that share a tile. stages: tiles being loaded ahead.
+    """
 
     queries: int
     keys: int
@@ -40,14 +41,14 @@ class Tiles(NamedTuple):
     stages: int
 
 
-# The fastest of 12 and 14 on an H200 (experiments/benchmarks/results/h200_kernels.json), when the
-# kernels took more instructions.
+# The fastest of 12 and 14 choices on an H200 (experiments/benchmarks/results/h200_kernels.json),
+# timed when the kernels took more instructions.
 FORWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 
 
 def flash_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
-    """ops.attention, up to rounding; each device computes its own rows and heads.
+    """ops.attention, up to rounding. Each device computes its rows and heads.
 
     qkv: float32, bfloat16 or float16, E a power of two of at least 16. interpret: interpret the
     kernels, on any device.
@@ -71,8 +72,8 @@ def _attention_forward(qkv, words, rate, interpret):
 
 def _attention_backward(rate, interpret, saved, d_out):
     qkv, words, out, log_sums = saved
-    # The gradient of a softmax is p * (dp - sum(p * dp)), and that sum over a row equals the sum of
-    # d_out * out; without dropout's scale, which the kernel leaves to the end.
+    # The gradient of a softmax is p * (dp - sum(p * dp)). This sum over a row equals the sum of
+    # d_out * out, here without dropout's scale, which the kernel leaves to the end.
     unscaled = out.astype(jnp.float32) * (1 - rate)
     means = jnp.einsum('blhe,blhe->bhl', d_out.astype(jnp.float32), unscaled)
     return _backward(qkv, words, d_out, log_sums, means, rate, interpret), None
@@ -135,8 +136,11 @@ def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
 
 
 def _fitting(tiles, L, head):
-    """The tiles, smaller where L is not a multiple of them, with more warps where `head`, a head's
-    bytes, is large."""
+    """Adapts tiles to an array of length L.
+
+    Tiles are smaller if L is not a multiple of them. They have more warps if `head`, a head's
+    bytes, is large.
+    """
     return tiles._replace(
         queries=math.gcd(tiles.queries, L),
         keys=math.gcd(tiles.keys, L),
@@ -144,14 +148,17 @@ def _fitting(tiles, L, head):
     )
 
 
-# Block specs: what a program sees of an array. It works on tile i of head h of row b. A GPU starts
-# programs in the order of the grid's first index, i, so programs that read the same keys and values
-# run at the same time.
+# Block specs: the part of an array that a program sees. A program works on tile i of head h of row
+# b. A GPU starts programs in the order of the grid's first index, i, so programs that read the same
+# keys and values run at the same time.
 WORDS = pl.BlockSpec((4,), lambda i, h, b: (0,))
 
 
 def _part(part, length, E, tile=False):
-    """[length, E], q, k or v of [B, L, 3, H, E]: of its tile's positions, or of all."""
+    """[length, E] of q, k or v in [B, L, 3, H, E].
+
+    tile: only the positions of the program's tile, not all.
+    """
     return pl.BlockSpec(
         (None, length, None, None, E), lambda i, h, b: (b, i if tile else 0, part, h, 0)
     )
@@ -168,12 +175,11 @@ def _numbers(length, tile=False):
 
 
 def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
-    """The outputs of one tile of queries, by an online softmax over the tiles of keys at and before
-    it.
+    """The outputs of a tile of queries, by an online softmax over the tiles of keys up to it.
 
     A softmax needs the largest score and the sum of exponentials of a whole row of scores. Here
-    both are kept for the keys so far; when a later tile has a larger score, what was summed so far
-    is multiplied by exp(old - new largest).
+    both are kept for the keys so far. When a later tile has a larger score, all sums so far are
+    multiplied by exp(old - new largest).
     """
     i = pl.program_id(0)
     bits = _mask_bits(words)
@@ -188,7 +194,7 @@ def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
         tile = pl.ds(j * tiles.keys, tiles.keys)
         scores = jnp.where(keys <= queries, pallas_triton.dot(q, k[tile, :].T), MASKED)
         new_top = jnp.maximum(top, scores.max(axis=1) * (scale * LOG2E))
-        # A product and the difference after it, which a compiler may join.
+        # A product and then a difference, which a compiler may join.
         p = jnp.exp2(scores * (scale * LOG2E) - new_top[:, None])
         rescale = jnp.exp2(top - new_top)
         # Dropout acts on the probabilities, after the softmax: the sum is of all exponentials,
@@ -214,10 +220,10 @@ def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
 def _backward_kernel(words, q, k, v, d_out, log_sums, means, dqkv, *, tiles, rate, scale):
     """The gradients of k and v of one tile, and of q of the same tile of positions.
 
-    A tile of keys is read by the queries at and after it, a tile of queries reads the keys at and
-    before it. One program does both, so that all programs go through about as many tiles. No two
-    programs write the same gradient, so there are no atomic sums, and results are the same in every
-    run.
+    A tile of keys is read by the queries at and after it, and a tile of queries reads the keys at
+    and before it. One program does both, so that all programs go through about as many tiles. No
+    two programs write the same gradient, so there are no atomic sums, and results are the same in
+    every run.
     """
     arrays = (q, k, v, d_out, log_sums, means)
     bits = _mask_bits(words)
@@ -229,10 +235,11 @@ def _backward_kernel(words, q, k, v, d_out, log_sums, means, dqkv, *, tiles, rat
 
 
 def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
-    """float32[keys, E] twice, without the factors that are the same for all elements.
+    """Returns dk and dv, float32[keys, E] each, without the factors that all elements share.
 
     Probabilities p are recomputed from the scores and log_sums. With `kept` 1 or 0:
-    dv = (p kept)^T d_out, dp = d_out v^T, dscores = p (dp kept - means), dk = dscores^T q.
+
+        dv = (p kept)^T d_out, dp = d_out v^T, dscores = p (dp kept - means), dk = dscores^T q
     """
     i = pl.program_id(0)
     own = pl.ds(i * tiles.keys, tiles.keys)
@@ -262,9 +269,11 @@ def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, sca
 
 
 def _query_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
-    """float32[queries, E], without the scale: dq = dscores k. Here a program's own tile, of the
-    size of a tile of keys, is one of queries, and goes through tiles of keys, of the size of a tile
-    of queries."""
+    """Returns dq, float32[queries, E], without the scale: dq = dscores k.
+
+    The program's tile of queries here has the size of a tile of keys. It goes through tiles of keys
+    that have the size of a tile of queries.
+    """
     i = pl.program_id(0)
     own = pl.ds(i * tiles.keys, tiles.keys)
     q_own = q[own, :]
@@ -299,17 +308,21 @@ def _positions(tile, n):
 
 
 def _probabilities(a, b, queries, keys, scale, log_sums):
-    """The forward pass's, float32[m, n], of a [m, E] and b [n, E], one of them q and the other k.
+    """Recomputes the forward pass's probabilities, float32[m, n], from a [m, E] and b [n, E].
 
-    queries, keys: positions, which broadcast to [m, n], as log_sums do.
+    One of a and b is q, the other k. queries, keys: positions, which broadcast to [m, n], as
+    log_sums do.
     """
     p = jnp.exp2(pallas_triton.dot(a, b.T) * (scale * LOG2E) - log_sums)
     return jnp.where(keys <= queries, p, 0.0)
 
 
 def _kept(bits, queries, keys, rate):
-    """What probabilities are multiplied by: 1 or, if dropped, 0. A select between a probability and
-    0 would take more instructions, as the compiler rounds both and then puts pairs together."""
+    """The factor of each probability: 1, or 0 if it is dropped.
+
+    Selecting between a probability and 0 would take more instructions, because the compiler rounds
+    both and then puts pairs together.
+    """
     if not rate:
         return 1.0
     return jnp.where(dropout.keep_at(*bits, queries, keys, rate), 1.0, 0.0)

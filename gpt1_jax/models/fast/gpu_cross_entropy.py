@@ -1,13 +1,13 @@
 """Eq. 2: the loss and its gradient by the logits in one pass over memory, for NVIDIA GPUs.
 
-XLA reads the logits for the sum of exponentials, later once more for the gradient, and writes the
-gradient beside them. Here a program goes three times through one row of logits, of which it reads
-all but the first time from the cache, and the third time writes the gradient in their place, in the
-forward pass already. Without gradients it only reads.
+XLA reads the logits once for the sum of exponentials and once more for the gradient, and writes the
+gradient beside them. Here a program goes three times through one row of logits, and only the first
+time reads it from memory: later the row is in the cache. The third time it writes the gradient in
+place of the logits, already in the forward pass. Without gradients it only reads.
 
 The gradient of a loss by its logits is softmax - one-hot times the gradient of the loss, which the
-forward pass does not know. So what is written is softmax - one-hot, and the factor multiplies what
-else is in the two products. Written in Pallas for Triton.
+forward pass does not know. So the program writes softmax - one-hot. The factor later multiplies the
+other operand, or the result, of the two products. Written in Pallas for Triton.
 """
 
 import functools
@@ -26,7 +26,7 @@ CHUNK = 4096  # logits that a program holds at a time, a power of two and a mult
 WARPS = 16  # groups of 32 threads of a program
 
 LOG2E = math.log2(math.e)  # GPUs compute 2^x, so logits are multiplied by log2(e)
-# In the place of a logit of padding: finite, as the difference of two infinities is NaN
+# Replaces a logit of padding. It is finite, because the difference of two infinities is NaN
 LEAST = -3e38
 
 
@@ -67,9 +67,11 @@ _cross_entropy.defvjp(_saving, _gradient)
 
 
 def _losses(logits, targets, real, with_gradient, interpret):
-    """(loss float32[T], and with_gradient softmax - one-hot [T, R], in the memory of the logits).
+    """Returns (loss float32[T],), or with_gradient also softmax - one-hot [T, R].
 
-    logits: [T, R], of which the first `real` of a row are logits and the others padding.
+    The gradient is in the memory of the logits.
+
+    logits: [T, R]. The first `real` of a row are logits and the others padding.
     """
 
     def kernel(logits, targets):
@@ -98,14 +100,14 @@ def _losses(logits, targets, real, with_gradient, interpret):
 
 
 def _loss_kernel(logits, targets, loss, *gradient, real, chunk):
-    """The loss of one row of logits, and its gradient where there is an array for it."""
+    """Computes the loss of one row of logits, and its gradient if there is an array for it."""
     R = logits.shape[0]
     columns = jnp.arange(chunk, dtype=jnp.int32)
-    whole = real // chunk  # chunks without padding; at most one follows them
-    last = whole * chunk + columns  # the columns of that one, some of them behind the row
+    whole = real // chunk  # chunks without padding, which at most one chunk follows
+    last = whole * chunk + columns  # the columns of the last chunk, some of them behind the row
     target = targets[0]
-    # Read before the first reduction, at which all warps wait for each other: later another one may
-    # have written the gradient in its place.
+    # Read before the first reduction, at which all warps wait for each other. Later another warp
+    # may have written the gradient in its place.
     label = logits[jnp.clip(target, 0, real - 1)].astype(jnp.float32)
 
     def chunk_at(n):
@@ -118,7 +120,7 @@ def _loss_kernel(logits, targets, loss, *gradient, real, chunk):
         return jnp.where(last < real, values * LOG2E, LEAST)
 
     def over_the_row(step, state):
-        """The state after step(state, values) for each chunk."""
+        """Returns the state after step(state, values) for each chunk."""
         state = lax.fori_loop(0, whole, lambda n, state: step(state, chunk_at(n)), state)
         return step(state, last_chunk()) if whole * chunk < R else state
 

@@ -1,10 +1,9 @@
-"""Sections 3.1 and 4.1: dropout, residual sum and LayerNorm in one pass over memory, for NVIDIA
-GPUs.
+"""Sections 3.1 and 4.1: dropout, residual sum and LayerNorm in one pass, for NVIDIA GPUs.
 
 XLA reads and writes each of the 24 residual sums of a step several times, for reductions, masks and
-their gradients. Here a program holds whole vectors in registers. The mask is hashed where it is
-needed (dropout.keep_at), as in flash_attention. Written in Pallas for Triton, whose arrays have
-powers of two: a vector of 768 is three blocks of 256.
+their gradients. Here a program holds whole vectors in registers, and makes one pass over memory. It
+hashes the mask when it needs it (dropout.keep_at), as in flash_attention. Written in Pallas for
+Triton, whose arrays have powers of two: a vector of 768 is three blocks of 256.
 """
 
 import functools
@@ -19,7 +18,7 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import pallas_triton, per_device, table
 
 # The fastest of 8 and 15 choices on an H200 (experiments/benchmarks/results/h200_kernels.json),
-# when the kernels took more instructions.
+# timed when the kernels took more instructions.
 ROWS = 1  # vectors that a program holds at a time
 PROGRAMS = 2048  # of the backward pass
 # Warps (groups of 32 threads) of a program
@@ -82,8 +81,10 @@ def _forward(x, a, scale, bias, words, rate, interpret):
 
 
 def _backward(normed, inverse, scale, words, dy, rate, interpret):
-    """(dx, da, and the gradients of scale and bias as float32[B, S, 2, D], to be added up over B
-    and S)."""
+    """Returns dx, da, and the gradients of scale and bias as float32[B, S, 2, D].
+
+    The last must be added up over B and S.
+    """
 
     def kernel(words, normed, inverse, scale, dy):
         B, L, D = dy.shape
@@ -111,8 +112,10 @@ def _backward(normed, inverse, scale, words, dy, rate, interpret):
 
 
 def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
-    """`n` vectors of one row of the batch. LayerNorm's sums run over the blocks of a vector, all in
-    registers."""
+    """Computes `n` vectors of one row of the batch.
+
+    LayerNorm's sums run over the blocks of a vector, all in registers.
+    """
     n, D = x.shape
     bits = _bits(words)
     positions = pl.program_id(0) * n + jnp.arange(n)
@@ -131,11 +134,11 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
 
 
 def _backward_kernel(words, normed, inverse, scale, dy, dx, da, sums, *, rate):
-    """All the vectors of one part of one row of the batch, `n` at a time; the gradient is that of
-    xla.add_and_norm.
+    """Computes the gradients of a part of a row of the batch, `n` vectors at a time.
 
-    The gradients of scale and bias are sums over all vectors: each program sums its own in
-    registers, XLA their results.
+    The formula is the same as in xla.add_and_norm. The gradients of scale and bias are sums over
+    all vectors: each program adds up its vectors in registers, and XLA adds up the programs'
+    results.
     """
     length, D = dy.shape
     n = math.gcd(ROWS, length)
@@ -170,8 +173,10 @@ def _backward_kernel(words, normed, inverse, scale, dy, dx, da, sums, *, rate):
 
 
 def _total(blocks):
-    """The sums of vectors [n, D] that are given in blocks. In a sum along a vector threads wait for
-    each other, so the blocks are added up before it."""
+    """Returns the sums of vectors [n, D] that are given in blocks.
+
+    In a sum along a vector threads wait for each other, so the blocks are added up before it.
+    """
     return functools.reduce(jnp.add, blocks).sum(axis=1)
 
 
@@ -181,7 +186,7 @@ def _bits(words):
 
 
 def _dropped(values, bits, positions, block, rate):
-    """values [n, block], of the vectors at these positions of the row, after dropout."""
+    """Returns values [n, block], of the vectors at these positions of the row, after dropout."""
     if not rate:
         return values
     columns = (block.start + jnp.arange(block.size)).astype(jnp.uint32)

@@ -1,10 +1,11 @@
-"""All that the kernels for NVIDIA GPUs take from Pallas's backend for Triton, which jax 0.11
-deprecates: once jax drops it, importing this module fails, the self-check says so, and models run
-without these kernels.
+"""Everything that the kernels for NVIDIA GPUs take from Pallas's backend for Triton.
 
-Nothing replaces it yet: Mosaic GPU needs compute capability 9.0, where these kernels need 8.0, and
-the released jax_triton lowers only where there is a GPU, so that its kernels could not be compiled
-for one that is not here.
+jax 0.11 deprecates this backend. Once jax drops it, importing this module fails, the self-check
+reports it, and models run without these kernels.
+
+Nothing replaces it yet. Mosaic GPU needs compute capability 9.0, and these kernels need 8.0. The
+released jax_triton lowers only on a machine with a GPU, so its kernels could not be compiled for an
+absent GPU.
 """
 
 from collections.abc import Callable
@@ -19,8 +20,10 @@ store = triton.store
 
 
 def call(kernel: Callable, warps: int, stages: int | None = None, **how: Any) -> Callable:
-    """pallas_call for Triton. warps: groups of 32 threads of a program. stages: tiles being loaded
-    ahead."""
+    """pallas_call for Triton.
+
+    warps: groups of 32 threads of a program. stages: tiles being loaded ahead.
+    """
     return pallas.pallas_call(
         kernel, compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages), **how
     )

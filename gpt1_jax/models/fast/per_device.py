@@ -1,8 +1,7 @@
-"""Runs a kernel on several devices, each with its own rows of the batch and its own heads
-(jax.shard_map).
+"""Runs a kernel on several devices, each with its rows of the batch and its heads.
 
 XLA cannot partition a kernel: under plain jit every device would gather the batch and compute all
-of it.
+of it. So this file uses jax.shard_map.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +23,15 @@ def on_each(
     layouts: Sequence[str],
     results: str | tuple[str, ...],
 ) -> Any:
-    """The results of kernel(*arrays), run on each device's part of the arrays.
+    """Returns the results of kernel(*arrays), run on each device's part of the arrays.
 
-    arrays: their dimensions are named by `layouts`, a string each, and the dimensions of the
-    kernel's results by `results`, a string or a tuple of them: B is divided over the mesh axes
-    (data, fsdp) and H over (tensor), where the devices divide it; all else is whole. The layout 'w'
-    names dropout.Dropout.words, in which each device gets its own first row and head. The mesh is
-    the one of `jax.set_mesh`; without one, or with a single device, the kernel is called as it is.
+    layouts: a string for each array, which names its dimensions by letters. results: such a string
+    for the kernel's result, or a tuple of strings. B is divided over the mesh axes (data, fsdp) and
+    H over (tensor), if the devices divide it. All other dimensions are whole. The layout 'w' names
+    dropout.Dropout.words, in which each device gets its first row and head.
+
+    The mesh is the mesh of `jax.set_mesh`. Without a mesh, or with a single device, the kernel is
+    called as it is.
     """
     if extent(AXES) == 1:
         return kernel(*arrays)

@@ -1,15 +1,15 @@
 """Checks the kernels on this device, against models/ops.py, before a model is traced.
 
 Compilers change, and no kernel was run on every device. So 'auto' (config.model.kernels) uses a
-kernel only where it passed these checks in bfloat16, with the model's own head size, width and
-context:
+kernel only if it passed these checks in bfloat16, with the model's head size, width and context:
 
-* each of its results and gradients, with dropout, is no further from the definition in float32 than
-  SLACK times the definition in bfloat16;
-* nothing was raised: no compiler for the device, too little shared memory, a missing module.
+* Each of its results and gradients, with dropout, differs from the definition in float32 by at most
+  SLACK times as much as the definition in bfloat16 does.
+* Nothing was raised, such as for a missing compiler for the device, too little shared memory, or a
+  missing module.
 
-A kernel that fails is not used in any process, and one line says so. Compiled checks are kept by
-JAX's cache on disk.
+A kernel that fails is not used in any process, and a line is printed. JAX's cache on disk keeps the
+compiled checks.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from gpt1_jax.models.fast import table
 from gpt1_jax.parallel import processes, xla_options
 
 SLACK = 3  # times the plain path's own rounding
-ROUNDING = 2**-9  # of a single number to bfloat16, the least that counts as such
+ROUNDING = 2**-9  # of a single number to bfloat16; a smaller rounding counts as this
 RATE = 0.1  # of dropout
 ROWS = 2
 HEADS = 2
@@ -41,9 +41,11 @@ CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 pr
 def check(config: Any) -> None:
     """Checks the kernels that a model may use, for table.choose.
 
-    config: a backbone's, as GPTConfig. Call it in every process, before the model is traced. Prints
-    a line for each kernel that is not used. UserError where config.kernels asks for one that fails.
-    Kernels in float32, which only run where config.kernels asks for them, are not checked.
+    Call it in every process, before the model is traced. It prints a line for each kernel that is
+    not used. UserError if config.kernels asks for a kernel that fails. Kernels in float32 run only
+    if config.kernels asks for them, and are not checked.
+
+    config: of a backbone, such as a GPTConfig.
     """
     device = jax.local_devices()[0]
     choice = config.kernels
@@ -72,8 +74,10 @@ def check(config: Any) -> None:
 
 
 def verdicts(config: Any, interpret: bool = False) -> dict[str, str | None]:
-    """{name: what is wrong, or None} of every kernel for this device that takes a model's sizes.
-    interpret: of our kernels for any device, interpreted on this one."""
+    """{name: the problem, or None} of every kernel for this device that takes a model's sizes.
+
+    interpret: check our kernels for any device, interpreted on this one.
+    """
     device = jax.local_devices()[0]
     return {
         kernel.name: failure(kernel, size, length, device, interpret)
@@ -83,8 +87,10 @@ def verdicts(config: Any, interpret: bool = False) -> dict[str, str | None]:
 
 
 def _kernels(config):
-    """[(kernel, its head size, width or vocabulary, the longest sequence)] for a model that the
-    kernel takes."""
+    """[(kernel, its size in the model, longest sequence)] for each kernel that takes the model.
+
+    The size is the head size, the width or the vocabulary.
+    """
     sizes = {
         'add_and_norm': config.n_embd,
         'attention': config.n_embd // config.n_head,
@@ -100,10 +106,11 @@ def _kernels(config):
 def failure(
     kernel: table.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False
 ) -> str | None:
-    """None, or in one line what is wrong with a kernel on a device.
+    """Returns None, or one line on the problem of a kernel on a device.
 
-    size: of a head, the width, or the vocabulary. length: of the longest sequence; one shorter by
-    one, of another tiling, is checked too. interpret: interpret the kernel, on any device.
+    size: of a head, the width, or the vocabulary. length: of the longest sequence; the sequence
+    shorter by one token, which has another tiling, is also checked. interpret: interpret the
+    kernel, on any device.
     """
     try:
         return _unfit(device) or _wrong(kernel, size, length, device, interpret)
@@ -112,7 +119,7 @@ def failure(
 
 
 def _unfit(device):
-    """What a GPU lacks for our kernels, or None. Asked of the device: names do not tell."""
+    """Returns what a GPU lacks for our kernels, or None. The device is asked: names do not tell."""
     capability = getattr(device, 'compute_capability', None)
     with contextlib.suppress(TypeError, ValueError):  # of a GPU that is not NVIDIA's
         if device.platform != 'gpu' or float(capability) >= CAPABILITY:
@@ -121,8 +128,10 @@ def _unfit(device):
 
 
 def _wrong(kernel, size, length, device, interpret):
-    """Which result of a kernel is further from the definition's in float32 than it may be, or
-    None."""
+    """Names a kernel's first result that is too far from the definition, or None.
+
+    The definition is computed in float32.
+    """
     ours = _called(kernel.operation, table.implementation(kernel.name, interpret))
     plain = _called(kernel.operation, getattr(ops, kernel.operation))
     for training in kernel.training:
@@ -142,7 +151,7 @@ def _wrong(kernel, size, length, device, interpret):
                     for each in (found, rounded)
                 )
                 allowed = SLACK * max(rounding, ROUNDING)
-                if not error <= allowed:  # also where it is NaN
+                if not error <= allowed:  # also if it is NaN
                     what = f'gradient {place}' if place else 'the result'
                     return (
                         f'{what} is off by {error:.2g}, {allowed:.2g} are allowed ({L} positions, '
@@ -152,8 +161,10 @@ def _wrong(kernel, size, length, device, interpret):
 
 
 def _called(operation, function):
-    """The function in the place of an operation, called with its arrays that have gradients and the
-    dropout."""
+    """Returns the function in the place of an operation.
+
+    It is called with the operation's arrays that have gradients, and the dropout.
+    """
     if operation != 'cross_entropy':
         return function
 
@@ -165,7 +176,7 @@ def _called(operation, function):
 
 
 def _inputs(operation, size, L):
-    """The arrays of an operation that have gradients, then the gradient of its result."""
+    """Draws the arrays of an operation that have gradients, then the gradient of its result."""
     shapes = {
         'attention': [(ROWS, L, 3, HEADS, size), (ROWS, L, HEADS, size)],
         'add_and_norm': [(ROWS, L, size), (ROWS, L, size), (size,), (size,), (ROWS, L, size)],
@@ -179,8 +190,10 @@ def _inputs(operation, size, L):
 
 
 def _results(function, drop, inputs, platform):
-    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the
-    result alone. Compiled as a training step of the platform is."""
+    """[result, *gradients] as float64, with separate gradients of q, k and v.
+
+    Evaluation has only a result. The function is compiled as a training step of the platform is.
+    """
 
     @functools.partial(jax.jit, compiler_options=xla_options.of(platform))
     def run(*values):

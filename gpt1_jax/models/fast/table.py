@@ -1,5 +1,7 @@
-"""Which implementation of an operation runs (config.model.kernels): models/ asks for the device
-here alone."""
+"""Chooses the implementation of each operation (config.model.kernels).
+
+This is the only file of models/ that asks for the device.
+"""
 
 import functools
 import importlib
@@ -16,26 +18,29 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models import ops as plain
 from gpt1_jax.models.fast import cpu, xla
 
-# By device and dtype, after a self-check; models/ops.py; no kernels; our kernels for NVIDIA GPUs;
-# those for TPUs.
+# 'auto': by device and dtype, after a self-check. 'plain': models/ops.py. 'xla': no kernels.
+# 'triton': our kernels for NVIDIA GPUs. 'mosaic': our kernels for TPUs.
 CHOICES = ('auto', 'plain', 'xla', 'triton', 'mosaic')
 
 
 def ops(config: Any) -> plain.Ops:
-    """The operations of a backbone with this config, on the device that is being traced."""
+    """Returns the operations of a backbone with this config, on the device that is being traced."""
     return built_in(config)._replace(
         **{name: replacement(name, code) for name, code in getattr(config, 'ops', ())}
     )
 
 
 def built_in(config: Any) -> plain.Ops:
-    """`ops` without the user's: what a loss is measured with that is to be compared with others."""
+    """The built-in operations without the user's, so that losses stay comparable between runs."""
     return plain.PLAIN if config.kernels == 'plain' else _of_device(config.kernels)
 
 
 def replacement(name: str, code: str) -> Callable:
-    """The user's function in the place of an operation. code: 'FILE:NAME'. UserError unless its
-    result has the shape and dtype of the operation's own."""
+    """Loads the user's function that replaces an operation.
+
+    code: 'FILE:NAME'. UserError unless its result has the shape and dtype of the operation's
+    result.
+    """
     field = f'config.model.ops.{name}'
     function = user_code.load(code, field)
     with user_code.running(code, field):
@@ -48,8 +53,10 @@ def replacement(name: str, code: str) -> Callable:
 
 @functools.cache
 def _result(operation, function):
-    """The shapes and dtypes of what a function in the place of an operation returns; nothing is
-    computed."""
+    """Infers the shapes and dtypes that a function returns in the place of an operation.
+
+    Nothing is computed.
+    """
 
     def call():
         x = jnp.zeros((2, 3, 4))
@@ -103,22 +110,25 @@ def _of_device(choice):
 
 
 def unroll(config: Any, training: bool) -> int:
-    """How many layers each iteration of a Transformer's scan runs."""
+    """Returns how many layers each iteration of a Transformer's scan runs."""
     platform, _ = device()
     if config.remat and platform == 'cpu':
-        # Of unrolled blocks a CPU recomputes all before it needs the first, and no memory is saved
+        # With unrolled blocks a CPU recomputes all of them before it needs the first: no memory is
+        # saved
         return 1
     if config.unroll:
         return min(config.unroll, config.n_layer)
-    # An iteration copies its layer's weights, and in training the activations that it keeps. So on
-    # a GPU all layers are unrolled, and on a TPU in training. On a CPU it depends on the sizes
-    # (experiments/benchmarks/README.md), and compiling is slower.
+    # An iteration copies its layer's weights, and in training the activations that it keeps. So a
+    # GPU unrolls all layers, and a TPU does in training. On a CPU the better choice depends on the
+    # sizes (experiments/benchmarks/README.md), and compiling is slower.
     return config.n_layer if platform == 'gpu' or platform == 'tpu' and training else 1
 
 
 def device() -> tuple[str, str]:
-    """(platform, device kind) of what is being traced: of the mesh's devices, without a mesh of
-    JAX's first device."""
+    """Returns (platform, device kind) of the devices that are being traced for.
+
+    These are the mesh's devices, or without a mesh JAX's first device.
+    """
     found = jax.sharding.get_abstract_mesh().abstract_device or jax.devices()[0]
     return found.platform, found.device_kind
 
@@ -131,26 +141,29 @@ class Kernel(NamedTuple):
 
     operation: str  # 'attention', 'add_and_norm' or 'cross_entropy'
     name: str  # what `choose` returns
-    # MODULE.NAME in this folder; imported only if it is used, as no device needs the Pallas of
-    # another
+    # MODULE.NAME in this folder. It is imported only if it is used, as no device needs the Pallas
+    # of another
     function: str
     choices: tuple[str, ...]  # values of config.model.kernels that use it
     training: tuple[bool, ...]  # whether it serves training, evaluation, or both
-    # Which head sizes (attention), widths (add_and_norm), numbers of rows (cross_entropy) it takes
+    # The head sizes (attention), widths (add_and_norm) or numbers of rows (cross_entropy) that it
+    # takes
     takes: Callable[[int], bool]
     sizes: str  # the same in words, for the error
-    platform: str  # where 'auto' uses it
+    platform: str  # on which 'auto' uses it
     longest: int = dropout.LARGEST  # the longest sequence that it takes
 
 
 def residual_block(D: int) -> int:
-    """The largest power of two that divides a width, at most 1,024: the residual kernel's
-    blocks."""
+    """The largest power of two that divides a width, at most 1,024.
+
+    It is the size of the residual kernel's blocks.
+    """
     return math.gcd(D, 1024)
 
 
-KERNELS = (  # of those for an operation, the first that applies is chosen
-    # cuDNN's attention cannot use our dropout masks, so it is for evaluation alone.
+KERNELS = (  # the first kernel of an operation that applies is chosen
+    # cuDNN's attention cannot use our dropout masks, so it is only for evaluation.
     Kernel(
         'attention',
         'cudnn',
@@ -184,7 +197,7 @@ KERNELS = (  # of those for an operation, the first that applies is chosen
         'tpu',
         longest=1024,
     ),
-    # Without dropout and gradients, XLA makes one pass over memory of the residual norm too, and
+    # Without dropout and gradients, XLA also makes one pass over memory of the residual norm, and
     # writes less.
     Kernel(
         'add_and_norm',
@@ -217,14 +230,16 @@ OTHERS: dict[str, Callable] = {
     'two passes': xla.cross_entropy,
     'one pass': functools.partial(xla.cross_entropy, in_one_pass=True),
 }
-# What self_check.py found wrong with kernels, or None: (name, device kind, size, length of the
-# longest sequence).
+# The problems that self_check.py found with kernels, or None: (name, device kind, size, length of
+# the longest sequence).
 verdicts: dict[tuple[str, str, int, int], str | None] = {}
 
 
 def implementation(name: str, interpret: bool = False) -> Callable:
-    """The function of a name that `choose` returned. interpret: interpret our kernels, on any
-    device."""
+    """Returns the function of a name that `choose` returned.
+
+    interpret: interpret our kernels, on any device.
+    """
     if name in OTHERS:
         return OTHERS[name]
     module, function = next(kernel.function for kernel in KERNELS if kernel.name == name).split('.')
@@ -242,13 +257,14 @@ def choose(
     training: bool,
     length: int = 1,
 ) -> str:
-    """The name of an implementation, one of KERNELS or OTHERS.
+    """Returns the name of an implementation, a key of KERNELS or OTHERS.
 
     choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device`
     returns them. dtype: of the activations. size: of a head for attention, the width for
     add_and_norm, the rows of the output layer for cross_entropy. training: whether there may be
-    dropout and gradients. UserError if `choice` asks for kernels that do not exist for this
-    platform, size or length.
+    dropout and gradients.
+
+    UserError if `choice` asks for kernels that do not exist for this platform, size or length.
     """
     if operation == 'add_and_norm':
         otherwise = 'xla'
@@ -289,9 +305,11 @@ def choose(
 
 
 def _auto_applies(kernel, device_kind, dtype, size, length):
-    """'auto' uses kernels in bfloat16, for which their tiles were chosen, where they passed the
-    self-check. A step that is compiled for a device of a kind that is not here
-    (experiments/compile) cannot be checked, and gets them."""
+    """Whether 'auto' uses a kernel: in bfloat16, if the kernel passed the self-check.
+
+    Tiles were chosen for bfloat16. If no local device is of this kind (experiments/compile compiles
+    for such devices), the kernel cannot be checked, and is used.
+    """
     if jnp.dtype(dtype) != jnp.bfloat16:
         return False
     if all(device_kind != local.device_kind for local in jax.local_devices()):

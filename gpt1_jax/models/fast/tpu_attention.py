@@ -1,16 +1,17 @@
 """Sections 3.1 and 4.1: causal attention with dropout on its probabilities, for TPUs.
 
-A TPU's fast memory (VMEM, 16 MiB and more) holds the whole keys and values of a row of the batch,
-so softmax is computed as it is written, over all keys that a query sees. Scores, probabilities and
-masks never leave that memory. The backward pass keeps nothing but q, k and v, and recomputes all
-else. Each program hashes its part of the dropout mask (dropout.keep_at), so the mask is the plain
-path's. All sums have a fixed order: results are the same in every run.
+A TPU's fast memory (VMEM, 16 MiB and more) holds the whole keys and values of a row of the batch.
+So softmax is computed as it is written, over all keys that a query sees. Scores, probabilities and
+masks never leave that memory. The backward pass keeps only q, k and v, and recomputes the rest.
+Each program hashes its part of the dropout mask (dropout.keep_at), so the mask is the same as on
+the plain path. All sums have a fixed order, so results are the same in every run.
 
-A program works on 128 columns of q, k and v, as a vector register and the matrix unit are that
-wide: one head of 128, or two of 64. Two heads are kept apart without cutting the registers: with
-the columns of the other head set to zero, a product over all 128 columns is that of one head.
+A program works on 128 columns of q, k and v, the width of a vector register and of the matrix unit.
+These are one head of 128, or two heads of 64. Two heads are separated without cutting the
+registers: if the columns of the other head are set to zero, a product over all 128 columns is the
+product of one head.
 
-Arrays are flat, [B, L, 3 * H * E], wherever the heads are not divided over devices: a last
+Arrays are flat, [B, L, 3 * H * E], unless the heads are divided over devices, because a last
 dimension of 64 would be padded to 128 in memory. Written in Pallas for Mosaic, the TPU's kernel
 compiler.
 """
@@ -28,15 +29,15 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import per_device
 from gpt1_jax.parallel.sharding import extent
 
-# Queries that a program works on at a time; sequences are padded to a multiple of it
+# Queries that a program works on at a time. Sequences are padded to a multiple of it
 BLOCK = 128
-COLUMNS = 128  # of q, k and v that a program works on, or a whole head where that is wider
+COLUMNS = 128  # of q, k and v that a program works on, or a whole head if it is wider
 MASKED = -1e30  # the score of a later key
 Q, K, V = range(3)
 
 
 def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
-    """ops.attention, up to rounding; each device computes its own rows and heads.
+    """ops.attention, up to rounding. Each device computes its rows and heads.
 
     qkv: float32 or bfloat16, E 64 or a multiple of 128, L at most 1,024. interpret: interpret the
     kernels, on any device.
@@ -51,8 +52,8 @@ def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False
     return out[:, :L].reshape(B, L, H, E)
 
 
-# qkv is [B, L, 3 * H * E] from here on, or [B, L, 3, H, E] where the heads are divided over
-# devices; so are gradients.
+# From here on qkv and its gradient are [B, L, 3 * H * E], or [B, L, 3, H, E] if the heads are
+# divided over devices.
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
@@ -115,9 +116,11 @@ def _forward(words, qkv, *, E, rate, interpret):
 
 
 def _backward(words, qkv, d_out, *, E, rate, interpret):
-    """The gradient of a device's qkv. The third index of the grid writes the gradients of q, k and
-    v one after the other, which the first of these programs has computed: so the result is one
-    array, as qkv is."""
+    """Computes the gradient of a device's qkv.
+
+    The third index of the grid stands for q, k and v. The first of its three programs computes all
+    three gradients, and each program writes one of them. So the result is one array, like qkv.
+    """
     filled = _filled(qkv, 3, E)
     B = filled.shape[0]
     L = filled.shape[1]
@@ -146,8 +149,10 @@ def _backward(words, qkv, d_out, *, E, rate, interpret):
 
 
 def _filled(x, parts, E):
-    """[B, L, parts * width], with heads of zeros after those of x where a program would have too
-    few."""
+    """Returns [B, L, parts * width].
+
+    If a program would have too few heads, heads of zeros follow those in x.
+    """
     x = x.reshape(*x.shape[:2], parts, -1)
     missing = -x.shape[3] % max(COLUMNS, E)
     if missing:
@@ -156,24 +161,29 @@ def _filled(x, parts, E):
 
 
 def _cut(x, parts, shape):
-    """What `_filled` was made from, in its shape."""
+    """Undoes `_filled`: cuts off the heads of zeros, and restores the shape."""
     width = math.prod(shape[2:]) // parts
     return x.reshape(*x.shape[:2], parts, -1)[..., :width].reshape(shape)
 
 
 def _columns(L, n, first=0):
-    """What program (b, j) sees of an array [B, L, columns]: block `first + j` of n columns, of row
-    b."""
+    """The part of an array [B, L, columns] that program (b, j) sees.
+
+    It is block `first + j` of n columns, of row b.
+    """
     return pl.BlockSpec((None, L, n), lambda b, j, *_: (b, 0, first + j))
 
 
 def _cost(qkv, E, products, arrays):
-    """The cost that XLA plans with. products: of scores' size. arrays: of q's size, read and
-    written."""
+    """The cost that XLA plans with.
+
+    products: their number, each of the scores' size. arrays: the number read and written, each of
+    q's size.
+    """
     B = qkv.shape[0]
     L = qkv.shape[1]
     width = qkv.shape[2] // 3
-    # Scores of a head that are computed: those before a block and on its diagonal
+    # Scores of a head that are computed, before a block and on its diagonal
     seen = L * (L + BLOCK) // 2
     return pl.CostEstimate(
         flops=2 * products * B * seen * width,
@@ -222,8 +232,11 @@ def _backward_kernel(bits, q, k, v, d_out, d_qkv, gradients, *, E, rate):
 
 
 def _add_gradients(bits, first_head, q, k, v, d_out, gradients, own, seen, E, rate):
-    """What the queries `own` add to the gradients of q, and of the k and v that they have seen; the
-    formulas are those of cpu.py."""
+    """Adds the part of the queries `own` to the gradients of q, k and v.
+
+    They add to k and v at the positions that they have seen. The formulas are the same as in
+    cpu.py.
+    """
     by_query = []
     for head in range(q.shape[1] // E):
         q_own = _only(q[own], head, E)
@@ -245,13 +258,15 @@ def _add_gradients(bits, first_head, q, k, v, d_out, gradients, own, seen, E, ra
 
 
 def _blocks(L):
-    """(the positions of a block of queries, those of the keys that some of them see), as slices."""
+    """(the positions of a block of queries, the positions of the keys that it sees), as slices."""
     return [(slice(first, first + BLOCK), slice(0, first + BLOCK)) for first in range(0, L, BLOCK)]
 
 
 def _exponentials(q, k, E):
-    """exp(score - largest of the row), float32[queries, keys], and its sum over the keys [queries,
-    1]. The queries are at the last of the keys' positions."""
+    """Returns exp(score - largest of the row), float32[queries, keys], and its sum [queries, 1].
+
+    The sum is over the keys. The queries are at the last of the keys' positions.
+    """
     scores = _dot(q, k.T) * E**-0.5
     query, key = (lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
     scores = jnp.where(key <= query + (k.shape[0] - q.shape[0]), scores, MASKED)
@@ -265,8 +280,10 @@ def _first_head(heads):
 
 
 def _kept(bits, head, own, shape, rate):
-    """The dropout mask of the queries `own` and all keys before their end. head: its place in
-    `bits`."""
+    """The dropout mask of the queries `own` and all keys before their end.
+
+    head: its place in `bits`.
+    """
     query, key = (lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
     return dropout.keep_at(bits[0, head], bits[1, head], query + jnp.uint32(own.start), key, rate)
 
@@ -279,7 +296,7 @@ def _only(x, head, E):
 
 
 def _joined(parts, E):
-    """Of each of the parts, [n, columns] each, the columns of its own head."""
+    """Takes from each of the parts, [n, columns], the columns of its head, and joins them."""
     joined = parts[0]
     for head, part in enumerate(parts[1:], 1):
         joined = jnp.where(_is_of(head, part.shape, E), part, joined)

@@ -1,8 +1,7 @@
-"""Operations of models/ops.py with gradients that keep and move less memory than the automatic
-ones, on any platform.
+"""The operations of models/ops.py, with gradients that keep and move less memory, on any platform.
 
-`lax.optimization_barrier` around what a gradient reads keeps the compiler from moving its
-recomputation into the forward pass, and the results into memory.
+`lax.optimization_barrier` around the inputs of a gradient keeps the compiler from moving the
+gradient's recomputation into the forward pass, and its results into memory.
 """
 
 import functools
@@ -24,8 +23,10 @@ from gpt1_jax.parallel.sharding import constrain, extent
 
 @jax.custom_vjp
 def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
-    """On a mesh devices read `whole`, which they have, and the gradient has the sharding of the
-    table."""
+    """As ops.look_up. On a mesh, devices read `whole`, which they have.
+
+    The gradient has the sharding of the table.
+    """
     return jnp.take(constrain(whole, 'embeddings'), ids, axis=0)
 
 
@@ -67,8 +68,11 @@ PRODUCTS = Products(matmul, outer)
 def dense(
     x: jax.Array, kernel: jax.Array, bias: jax.Array, products: Products = PRODUCTS
 ) -> jax.Array:
-    """As a product of matrices, [..., D] by [D, 3 * H * E], unless the mesh divides heads over
-    devices: with more dimensions, a TPU pads the last one (64) to 128 in memory, and copies."""
+    """As ops.dense, by a product of matrices, [..., D] by [D, 3 * H * E].
+
+    With more dimensions, a TPU pads the last dimension (64) to 128 in memory, and copies. If the
+    mesh divides heads over devices, ops.dense computes the product.
+    """
     if extent('tensor') > 1:
         return ops.dense(x, kernel, bias)
     leading = x.shape[: x.ndim - kernel.ndim + bias.ndim]
@@ -79,8 +83,10 @@ def dense(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product(x: jax.Array, kernel: jax.Array, products: Products = PRODUCTS) -> jax.Array:
-    """x @ kernel: [..., I], [I, O] -> [..., O]. Automatic differentiation would compute the
-    kernel's gradient transposed."""
+    """x @ kernel: [..., I], [I, O] -> [..., O].
+
+    Automatic differentiation would compute the kernel's gradient transposed.
+    """
     return products.matmul(x, kernel, 0, x.dtype)
 
 
@@ -96,8 +102,10 @@ product.defvjp(
 
 @jax.custom_vjp
 def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """x + bias [O], in x's dtype, as only so a GPU adds it inside the product. The gradient's sum
-    is float32."""
+    """x + bias [O], in x's dtype, because only then a GPU adds it inside the product.
+
+    The gradient's sum is float32.
+    """
     return x + jnp.expand_dims(bias.astype(x.dtype), range(x.ndim - 1))
 
 
@@ -106,8 +114,11 @@ def _bias_gradient(_, dy):
 
 
 def _exact(x):
-    """x in float32, by its bits: of a conversion XLA leaves out the rounding to bfloat16 before it,
-    and then writes both the rounded values and the unrounded ones to memory."""
+    """Converts x to float32 by its bits.
+
+    In a conversion XLA leaves out the rounding to bfloat16 before it, and then writes both the
+    rounded and the unrounded values to memory.
+    """
     if x.dtype != jnp.bfloat16:
         return x
     # Bfloat16 is the first half of float32
@@ -127,26 +138,25 @@ CUBIC = 0.044715
 def by_sigmoid(z: jax.Array) -> jax.Array:
     """GELU(z) / z = (1 + tanh u) / 2 = sigmoid(2 u), with u = ROOT (z + CUBIC z^3).
 
-    Accelerators compute an exponential and a reciprocal in few instructions, tanh as a quotient of
-    two polynomials.
+    Accelerators compute an exponential and a reciprocal in few instructions, but tanh as a quotient
+    of two polynomials.
     """
     return jax.nn.sigmoid(z * (2 * ROOT + 2 * ROOT * CUBIC * z * z))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def gelu(x: jax.Array, gate: Callable = by_sigmoid) -> jax.Array:
-    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of
-    its size.
+    """As ops.gelu, but the backward pass keeps only x.
 
-    gate: GELU(z) / z of float32, as a platform computes it best.
+    Automatic differentiation keeps two more arrays of its size. gate: computes GELU(z) / z of
+    float32, in the form that is best on a platform.
     """
     z = x.astype(jnp.float32)
     return (z * gate(z)).astype(x.dtype)
 
 
 def _gelu_gradient(gate, x, dy):
-    """A sigmoid s of v has the derivative s (1 - s) by v; here v = 2 u, which is a polynomial of
-    z."""
+    """A sigmoid s of v has the derivative s (1 - s) by v. Here v = 2 u, a polynomial of z."""
     z = lax.optimization_barrier(x).astype(jnp.float32)
     s = gate(z)
     slope = s + s * (1 - s) * z * (2 * ROOT + 6 * ROOT * CUBIC * z * z)
@@ -160,12 +170,12 @@ gelu.defvjp(lambda x, gate: (gelu(x, gate), x), _gelu_gradient)
 
 
 def recomputed_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
-    """Probabilities are not stored for the backward pass."""
+    """As ops.attention, without storing the probabilities for the backward pass."""
     return jax.checkpoint(ops.attention)(qkv, drop)
 
 
 def cudnn_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
-    """For evaluation: cuDNN cannot use our dropout masks."""
+    """cuDNN's attention, only for evaluation, because cuDNN cannot use our dropout masks."""
 
     def cudnn(qkv):
         q, k, v = jnp.moveaxis(qkv, 2, 0)
@@ -181,8 +191,10 @@ def cudnn_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
 def add_and_norm(
     x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: Dropout
 ) -> jax.Array:
-    """Keeps the normalised vectors alone, where automatic differentiation keeps several float32
-    arrays of their size."""
+    """As ops.add_and_norm, but the backward pass keeps only the normalised vectors.
+
+    Automatic differentiation keeps several float32 arrays of their size.
+    """
     return _add_and_norm(x, a, scale, bias, drop)[0]
 
 
@@ -193,9 +205,11 @@ def _add_and_norm(x, a, scale, bias, drop):
 
 
 def _add_and_norm_gradient(saved, dy):
-    """Adding a constant to a vector, or scaling it, changes nothing after the norm: with z the
-    normalised vector and dz = dy * scale, the gradient is (dz - mean(dz) - z mean(dz z)) /
-    deviation."""
+    """The gradient is (dz - mean(dz) - z mean(dz z)) / deviation.
+
+    z is the normalised vector, and dz = dy * scale. Adding a constant to a vector, or scaling it,
+    changes nothing after the norm.
+    """
     normed, inverse, scale, drop = lax.optimization_barrier(saved)
     z = normed.astype(jnp.float32)
     dy = dy.astype(jnp.float32)
@@ -227,10 +241,9 @@ def cross_entropy(
     products: Products = PRODUCTS,
     in_one_pass: bool = False,
 ) -> jax.Array:
-    """The gradient by the logits is softmax - one-hot; that of automatic differentiation reads them
-    twice as often.
+    """As ops.cross_entropy, with softmax - one-hot as the gradient by the logits.
 
-    in_one_pass: see log_sum_exp.
+    Automatic differentiation would read the logits twice as often. in_one_pass: see log_sum_exp.
     """
     return _cross_entropy(hidden, rows, targets, dtype, products, in_one_pass)[0]
 
@@ -251,8 +264,8 @@ def _cross_entropy_gradient(dtype, products, in_one_pass, saved, gradient):
     by_logit = jnp.exp(_values(logits, rows) - normaliser[:, None]) - one_hot
     by_logit = (by_logit * gradient[:, None]).astype(hidden.dtype)
     dhidden = products.matmul(by_logit, padded(rows), 0, hidden.dtype)
-    # Were the rows of padding cut off inside the product, a TPU would write by_logit to memory for
-    # it.
+    # If the rows of padding were cut off inside the product, a TPU would write by_logit to memory
+    # for it.
     drows = lax.optimization_barrier(products.outer(by_logit, hidden))
     return dhidden, drows[: rows.shape[0]], None
 
@@ -263,15 +276,15 @@ cross_entropy.defvjp(_cross_entropy, _cross_entropy_gradient)
 def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
     """log of the sum of exponentials of each row: float32[T, R] -> float32[T].
 
-    in_one_pass: the maximum and the sum are reduced together (Milakov and Gimelshein, 2018), so
-    that a GPU reads the logits once; elsewhere the reduction of a pair does not fuse, or is slow.
+    in_one_pass: reduce the maximum and the sum together (Milakov and Gimelshein, 2018), so that a
+    GPU reads the logits once. On other platforms the reduction of a pair does not fuse, or is slow.
     """
     if not in_one_pass:
         top = jnp.max(values, axis=-1)
         return top + jnp.log(jnp.sum(jnp.exp(values - top[:, None]), axis=-1))
 
     def joined(a, b):
-        """Of two parts of a row, each (maximum, sum of exponentials of what is below it)."""
+        """Joins two parts of a row, each (maximum, sum of the exponentials below the maximum)."""
         (top_a, sum_a), (top_b, sum_b) = a, b
         scale = jnp.exp(-jnp.abs(top_a - top_b))  # of the part with the smaller maximum
         first = top_a >= top_b
@@ -279,7 +292,8 @@ def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
             first, sum_b, sum_a
         )
 
-    least = jnp.finfo(jnp.float32).min  # not minus infinity, of which two have no difference
+    # not minus infinity: the difference of two infinities is NaN
+    least = jnp.finfo(jnp.float32).min
     start = (jnp.float32(least), jnp.float32(0))
     top, total = lax.reduce(
         (jnp.maximum(values, least), jnp.ones_like(values)), start, joined, (1,)
@@ -288,15 +302,17 @@ def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
 
 
 def padded(rows: jax.Array) -> jax.Array:
-    """In bfloat16, rows of zeros up to a multiple of 128: tensor cores are slow with a dimension
-    such as 40,478."""
+    """In bfloat16, adds rows of zeros up to a multiple of 128.
+
+    Tensor cores are slow with a dimension such as 40,478.
+    """
     if rows.dtype != jnp.bfloat16:
         return rows
     return jnp.pad(rows, ((0, -rows.shape[0] % 128), (0, 0)))
 
 
 def _values(logits, rows):
-    """The logits in float32; minus infinity for padding rows."""
+    """The logits in float32, with minus infinity for padding rows."""
     if logits.shape[1] == rows.shape[0]:
         return logits.astype(jnp.float32)
     real = jnp.arange(logits.shape[1])[None] < rows.shape[0]
