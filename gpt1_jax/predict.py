@@ -72,8 +72,7 @@ def run(
 
 
 def _table(answers, records, delimiter):
-    """The bytes of a table: of each answer the input's record, {column: value}, and the
-    prediction."""
+    """The bytes of a table: for each answer its record, {column: value}, and the prediction."""
     rows = []
     for answer in answers:
         record = records[answer['id']]

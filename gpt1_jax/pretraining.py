@@ -270,8 +270,7 @@ def _effective(setting, model, fingerprint):
 
 
 def build(setting: Setting) -> session.Job:
-    """The Job of a Setting; prepares its text where that is not done. UserError for a mistake in
-    the text."""
+    """The Job of a Setting. Prepares its text if necessary. UserError for a mistake in the text."""
     config = setting.config
     if setting.prepare is not None:
         own = not config.data.tokens and not (setting.directory / 'config.json').exists()
@@ -423,11 +422,10 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
 
 
 def _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current):
-    """The `evaluate` of loop.fit: logs the validation loss; the smaller it is, the better the
-    state."""
+    """The `evaluate` of loop.fit, which logs the validation loss. A smaller loss is better."""
     config = setting.config
     mesh = setting.mesh
-    # These fit in training
+    # So many rows fit into memory in training
     rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)
     mean_loss = validation.mean_loss(
         models.backbone(fields), mesh, valid, config.eval.windows, rows, config.batch.loss_chunks

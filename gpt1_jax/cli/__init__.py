@@ -108,7 +108,7 @@ def _run_main(main, argv):
 
 
 def keep_compiled_programs() -> None:
-    """Keep jax's compiled programs in GPT1_JAX_CACHE, so that a second start does not compile again.
+    """Keep jax's compiled programs in GPT1_JAX_CACHE, so that a second start compiles nothing.
 
     JAX_COMPILATION_CACHE_DIR, if set, takes precedence. Programs for a CPU may use instructions
     that other CPUs lack, so each kind of host has a directory. A cache that cannot be read or
