@@ -46,7 +46,7 @@ class DamagedError(CheckpointError):
 
 
 class Mismatch(Exception):
-    """A difference between what was written and what was read.
+    """A difference between the written and the read values.
 
     `explained` turns it into a DamagedError.
     """

@@ -246,8 +246,8 @@ class Run:
 def load(path: str | storage.Path) -> Run:
     """The Run in a directory.
 
-    UserError if there is no run, or if its config.json is damaged or names code that is not trusted
-    (user_code.py).
+    UserError if the directory has no run, or if its config.json is damaged or names code that is
+    not trusted (user_code.py).
     """
     path = storage.path(path)
     config = read_config(path)
