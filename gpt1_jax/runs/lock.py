@@ -1,10 +1,10 @@
 """A lock on a directory, for one writer at a time. The file DIR/.lock names the holder.
 
-    with lock.hold(path) as held:   # UserError: another process (pid 12 on host, since ...) holds
-        for step in steps:          # the lock on PATH
-            held.check()            # UserError if another process has taken the lock over
-            ...
-    # DIR/.lock is removed; a directory that hold() created is removed too if it is empty
+    with lock.hold(path) as held:  # UserError: another process (pid 12 on a, ...) holds the lock
+        for step in steps:
+            held.check()           # UserError if another process has taken the lock over
+            train(step)
+    # .lock is removed here, and so is a directory that hold() created, if it is empty
 
 Other processes are excluded
 
