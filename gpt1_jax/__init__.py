@@ -1,7 +1,7 @@
 """GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018.
 
-README.md lists the files of each section. In a program or a notebook: gpt1_jax.load(DIRECTORY), see
-api.py.
+README.md lists the files of each section. In a program or a notebook, begin with
+gpt1_jax.load(DIRECTORY), see api.py.
 
 Other modules are imported at their first use, so that reading data never loads jax.
 """
@@ -16,8 +16,10 @@ __version__ = '0.1.0'
 
 
 def _configs_of_the_clone():
-    """Make the folder configs/ of a clone importable as gpt1_jax.configs, its name in the wheel,
-    which holds it."""
+    """Make the folder configs/ of a clone importable as gpt1_jax.configs.
+
+    The wheel has the folder under this name.
+    """
     package = os.path.dirname(os.path.abspath(__file__))
     folder = os.path.join(os.path.dirname(package), 'configs')
     if os.path.isdir(os.path.join(package, 'configs')) or not os.path.isfile(

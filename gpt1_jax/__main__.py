@@ -37,11 +37,13 @@ PAGES = {  # topic: package and file
 
 
 def main() -> None:
-    """Run the program that the first argument names. Exit status 2 and one line for an unknown
-    name."""
+    """Run the program that the first argument names.
+
+    Exit status 2 and one line for an unknown name.
+    """
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('--help', '-h', 'help', '--helpfull'):
-        # Here, as a program's signals are set before any import of a library
+        # Imported here, because a program's signals are set before any import of a library
         from gpt1_jax.cli import terminal
 
         terminal.guard(ends=True)  # `gpt1 | head`
@@ -50,7 +52,7 @@ def main() -> None:
         else:
             print(usage())
         return
-    if '--version' in sys.argv[1:]:  # also a program's, before its imports
+    if '--version' in sys.argv[1:]:  # also for a program, before its imports
         print(f'gpt1_jax {gpt1_jax.__version__}')
         return
     program = name.replace('-', '_')
@@ -61,13 +63,13 @@ def main() -> None:
         sys.exit(2)
     startup.before_imports(program)
     sys.argv[:] = [f'gpt1 {name}', *arguments]
-    # As python -m does: a config of one's own may import its neighbours
+    # As python -m does, so that a user's config may import its neighbours
     sys.path.insert(0, os.getcwd())
     runpy.run_module(f'gpt1_jax.{module}', run_name='__main__', alter_sys=True)
 
 
 def usage() -> str:
-    """The programs, a line each: the first line of its docstring."""
+    """The programs, each in a line with the first line of its docstring."""
     width = max(map(len, PROGRAMS))
     lines = [f'  {command:{width}}  {summary(module)}' for command, module in PROGRAMS.items()]
     return '\n'.join(
@@ -85,7 +87,7 @@ def usage() -> str:
 
 
 def page(topic: str) -> str:
-    """The page of a topic. Exit status 2 and one line for an unknown one."""
+    """The page of a topic. Exit status 2 and one line for an unknown topic."""
     if topic not in PAGES:
         near = did_you_mean(topic, PAGES) or f': there are {", ".join(PAGES)}'
         print(f'error: there is no page {topic!r}{near}', file=sys.stderr)
@@ -96,7 +98,7 @@ def page(topic: str) -> str:
 
 
 def summary(module: str) -> str:
-    """The first line of a program's docstring, read from its file: nothing is imported."""
+    """The first line of a program's docstring, read from its file without an import."""
     file = pathlib.Path(gpt1_jax.__file__).parent.joinpath(*module.split('.')).with_suffix('.py')
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding='utf-8')))
     assert docstring, file

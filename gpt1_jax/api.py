@@ -37,7 +37,7 @@ from gpt1_jax.weights import from_hub
 
 
 class Scored(NamedTuple):
-    """The text of n tokens, and the log-probability of each but the first, float64[n - 1], in nats.
+    """The texts of n tokens, and the log-probability of all but the first, float64[n - 1], in nats.
 
     A piece that ends a word ends in a space.
     """
@@ -47,7 +47,7 @@ class Scored(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """The text of L tokens, and their maps float32[N, H, L, L]: see evaluation/states.py."""
+    """The texts of L tokens, and their maps, float32[N, H, L, L]. See evaluation/states.py."""
 
     pieces: list[str]
     maps: np.ndarray
@@ -57,14 +57,17 @@ class Attention(NamedTuple):
 class Trained:
     """A run at one saved step, as `load` returns it.
 
-    kind: 'pretrain' or 'finetune'. config: the run's config.json. model: a backbone (gpt.GPT or
-    lstm.LSTM), for a fine-tuned run a heads.TaskModel; model.apply({'params': params}, ...) runs
-    it. mesh: the devices of params. fitted: for a fine-tuned run, the argument of
-    fine_tuned.predict.
+    kind:   'pretrain' or 'finetune'.
+    config: the run's config.json.
+    model:  a backbone (gpt.GPT or lstm.LSTM), or for a fine-tuned run a heads.TaskModel.
+            model.apply({'params': params}, ...) runs it.
+    mesh:   the devices of params.
+    fitted: for a fine-tuned run, the argument of fine_tuned.predict.
 
-    Rows, in `embed`, `attention` and `classify`, are texts. For a fine-tuned run they are its
-    task's inputs: a text; a pair of texts, such as premise and hypothesis; for multiple choice
-    {'texts': [...], 'choices': [...]}; or, of a set of your own, {column: value} as in its files.
+    `embed`, `attention` and `classify` take rows. For a pretrained model, rows are texts. For a
+    fine-tuned run, they are its task's inputs: a text, or a pair of texts, such as premise and
+    hypothesis. For multiple choice a row is {'texts': [...], 'choices': [...]}. If the task is your
+    table, a row may be {column: value}, as in the table.
     """
 
     path: str
@@ -90,12 +93,12 @@ class Trained:
         return self.tokenizer.encode(text)
 
     def embed(self, rows: Sequence) -> np.ndarray:
-        """float32[n, D]: the last block's hidden state at the last token of each text.
-        (evaluation/states.py)
+        """The last block's hidden state at the last token of each text, float32[n, D].
 
-        A text longer than the context is truncated from the left. For a fine-tuned run this is the
-        classifier's input: the state at the extract token, for similarity the sum over both orders,
-        for multiple choice [n, K, D], with zeros for choices that a row does not have.
+        A text longer than the context is truncated from the left. For a fine-tuned run the result
+        is the classifier's input: the state at the extract token, and for similarity the sum over
+        both orders. For multiple choice it is [n, K, D], with zeros for choices that a row does not
+        have. (evaluation/states.py)
 
         >>> gpt1.embed(['The cat sat on a mat.', 'The cat']).shape
         (2, 16)
@@ -113,11 +116,10 @@ class Trained:
         return by_row.sum(axis=1)
 
     def score(self, text: str) -> Scored:
-        """The log-probability of each token of a text given those before it, under a pretrained
-        model.
+        """A pretrained model's log-probability of each token of a text, given the tokens before.
 
-        A text longer than the context is scored in disjoint windows. (evaluation/log_probs.py;
-        perplexity.py for files)
+        A text longer than the context is scored in disjoint windows. (evaluation/log_probs.py, and
+        for files perplexity.py)
 
         >>> pieces, logs = gpt1.score('The cat sat on a mat.')
         >>> pieces
@@ -150,13 +152,11 @@ class Trained:
         top_p: float = Sampling.top_p,
         seed: int = Sampling.seed,
     ) -> list[str]:
-        """`samples` continuations of a prompt by a pretrained model, in the vocabulary's lower
-        case.
+        """Continues a prompt `samples` times with a pretrained model, in lower case.
 
-        Spaces are as people write them; text_generation.generate gives ids, and text as the
-        vocabulary writes it.
-        temperature, top_k, top_p, seed: see evaluation/decoding.Sampling. Equal arguments give
-        equal texts. (evaluation/text_generation.py)
+        Spaces are as people write them. text_generation.generate gives ids, and text as the
+        vocabulary writes it. temperature, top_k, top_p, seed: see evaluation/decoding.Sampling.
+        Equal arguments give equal texts. (evaluation/text_generation.py)
 
         >>> gpt1.generate('The cat', samples=2, stop=['mat'], top_k=1)
         ['sat on a', 'sat on a']
@@ -174,14 +174,15 @@ class Trained:
             how,
             stop,
         )
-        # Its quotation marks decide which of the continuation's close
+        # The prompt's quotation marks decide which quotation marks of the continuation close
         start = self.tokenizer.decode(ids)
         return [
             continued(start, each.text)[len(readable(start)) :].removeprefix(' ') for each in found
         ]
 
     def classify(self, rows: Sequence) -> list[dict]:
-        """The label or score of each row, with probabilities, by a fine-tuned run.
+        """The label or score of each row, with probabilities, from a fine-tuned run.
+
         (evaluation/fine_tuned.py)
 
         >>> tuned = gpt1_jax.load('runs/tuned')
@@ -195,8 +196,8 @@ class Trained:
     def attention(self, row: Any) -> Attention:
         """The attention probabilities of each head of each layer over a text or a row.
 
-        Of a row's several sequences (two orders, or choices) the first is used; a text longer than
-        the context is truncated from the left. (evaluation/states.py)
+        If a row has several sequences (two orders, or choices), the first is used. A text longer
+        than the context is truncated from the left. (evaluation/states.py)
 
         >>> pieces, maps = gpt1.attention('The cat sat.')
         >>> pieces, maps.shape
@@ -250,13 +251,16 @@ def pretrain(
     config: str | ConfigDict = 'pretrain',
     fields: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Pretrain on a corpus, as `gpt1 pretrain`; returns what `load` does. Call it again to resume.
+    """Pretrain on a corpus, as `gpt1 pretrain` does. Call it again to resume.
 
-    corpus: files, directories or globs of text, JSON lines or Parquet, or 'novels'. workdir: the
-    directory of the run. init_from: begin with the weights, sizes and vocabulary of this run.
-    minutes: train for about so long, instead of epochs. config: a packaged name (`gpt1 pretrain
-    --help`), a file or a ConfigDict. fields: of the config, as {'batch.size': 8}. UserError as the
-    program's error lines.
+    Returns the Trained run, as `load` does.
+    corpus:    files, directories or globs of text, JSON lines or Parquet, or 'novels'.
+    workdir:   the directory of the run.
+    init_from: begin with the weights, sizes and vocabulary of this run.
+    minutes:   train for about so many minutes, instead of epochs.
+    config:    a packaged name (`gpt1 pretrain --help`), a file or a ConfigDict.
+    fields:    fields of the config, such as {'batch.size': 8}.
+    UserError with the text of the program's error lines.
 
         gpt1 = gpt1_jax.pretrain('books', 'runs/books', init_from='novels', minutes=60)
     """
@@ -283,14 +287,19 @@ def finetune(
     init_from: str | None = 'novels',
     fields: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Fine-tune on labelled rows, as `gpt1 finetune`; returns what `load` does. Call it again to
-    resume.
+    """Fine-tune on labelled rows, as `gpt1 finetune` does. Call it again to resume.
 
-    data: a .csv, .tsv, .jsonl or .json file or a directory of them, with the columns text (two for
-    a pair), label, and choices or score as the flags of `gpt1 finetune --help`; or the directory of
-    one of the paper's data sets, with its name as `task`. workdir: the directory of the run.
-    init_from: the pretrained run. fields: of the config, as {'train.epochs': 5}. UserError as the
-    program's error lines.
+    Returns the Trained run, as `load` does.
+    data:      a .csv, .tsv, .jsonl or .json file or a directory of them. With `task`, the directory
+               of one of the paper's data sets.
+    workdir:   the directory of the run.
+    text:      the column of the text, or two columns for a pair.
+    label:     the column of the label.
+    choices, score: as the flags of `gpt1 finetune --help`.
+    task:      the name of one of the paper's data sets.
+    init_from: the pretrained run.
+    fields:    fields of the config, such as {'train.epochs': 5}.
+    UserError with the text of the program's error lines.
 
         stars = gpt1_jax.finetune('reviews.csv', 'runs/stars', text='review', label='stars')
     """
@@ -310,8 +319,10 @@ def finetune(
 
 
 def _changed(config, fields):
-    """A copy of a config with these fields. UserError for an unknown one or a value of another
-    type."""
+    """A copy of a config with these fields.
+
+    UserError for an unknown field, or a value of another type.
+    """
     config = config.copy_and_resolve_references()
     known = rules.flatten(config)
     for name, value in fields.items():
@@ -326,14 +337,15 @@ def _changed(config, fields):
 
 @os_errors_in_one_line()
 def load(path: str | os.PathLike, step: int | None = None, trust_code: bool = False) -> Trained:
-    """A run at a saved step.
+    """Loads a run at a saved step.
 
-    path: its directory, also in an object store (gs://BUCKET/...); a Hugging Face directory; or a
-    model's name, such as 'novels' or 'openai-community/openai-gpt' (extra `hub`;
-    weights/from_hub.py). step: by default the latest of a pretrained run, the best on dev of a
-    fine-tuned one. trust_code: run the code (FILE:NAME) that the run's config.json names; read it
-    first. UserError naming the path, the step or the file if there is no such run, if it is
-    damaged, or if it names code that is not trusted.
+    path:       the run's directory, also in an object store (gs://BUCKET/...), a Hugging Face
+                directory, or a model's name, such as 'novels' or 'openai-community/openai-gpt'
+                (extra `hub`, see weights/from_hub.py).
+    step:       by default a pretrained run's latest step, or a fine-tuned run's best step on dev.
+    trust_code: run the code (FILE:NAME) that the run's config.json names. Read the code first.
+    UserError naming the path, the step or the file if there is no such run, if it is damaged, or if
+    it names code that is not trusted.
 
     >>> gpt1_jax.load('runs/gpt1', step=30).step
     30

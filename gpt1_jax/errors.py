@@ -16,10 +16,10 @@ class UserError(Exception):
     """A mistake in the input. The message is one line that names the file, row, field, parameter or
     step.
 
-    The constructor escapes line breaks and control characters, whatever a file name or its contents
-    hold (`one_line`).
-    Entry points print `error: MESSAGE` and exit with a non-zero status. They catch nothing else of
-    ours, so a traceback always means a bug in this library.
+    The constructor escapes line breaks and control characters, which may come from a file name or a
+    file's contents (`one_line`). Entry points print `error: MESSAGE` and exit with a non-zero
+    status. They catch no other exception of this library, so a traceback always means a bug in this
+    library.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -50,13 +50,15 @@ def _as_typed(message):
 
 
 def refuse(message: str, option: str = 'skip_bad=True') -> NoReturn:
-    """As `fail`, where an option leaves bad rows out."""
+    """As `fail`, and names the option that leaves bad rows out."""
     fail(f'{message}; {option} leaves such rows out')
 
 
 def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
-    """Text as one printable line: other characters become Python escapes; the middle of a long text
-    is cut out."""
+    """Text as one printable line.
+
+    Other characters become Python escapes, and the middle of a long text is cut out.
+    """
     if not text.isprintable():
         text = ''.join(
             c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text
@@ -67,15 +69,17 @@ def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
 
 
 def os_line(error: OSError) -> str:
-    """'FILE: cause' of an OSError, which carries the name of its file."""
+    """'FILE: cause' of an OSError, which has the name of its file."""
     file = error.filename2 or error.filename  # of os.replace: the target
     return one_line(f'{file}: {error.strerror or type(error).__name__}' if file else str(error))
 
 
 @contextlib.contextmanager
 def os_errors_in_one_line() -> Iterator[None]:
-    """Turns an OSError into a UserError. Only for the edges of the package: library functions let
-    OSErrors pass."""
+    """Turns an OSError into a UserError.
+
+    Only for the edges of the package. Library functions let OSErrors pass.
+    """
     try:
         yield
     except OSError as error:
@@ -84,8 +88,7 @@ def os_errors_in_one_line() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_code(path: str) -> Iterator[None]:
-    """Turns what goes wrong while a user's Python file runs into a UserError that names the file
-    and its line."""
+    """Turns any error in a user's Python file into a UserError that names the file and its line."""
     try:
         yield
     except UserError as error:
@@ -106,7 +109,6 @@ def shown(value: Any) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
-    """ ", did you mean 'x'?" for the known name most similar to a wrong one; '' if none is
-    similar."""
+    """ ", did you mean 'x'?" with the known name most similar to a wrong name, '' without one."""
     close = difflib.get_close_matches(str(name), [str(one) for one in known], n=1)
     return f', did you mean {close[0]!r}?' if close else ''

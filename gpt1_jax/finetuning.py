@@ -38,14 +38,14 @@ def run(
     allow_change: bool = False,
     fallback: bool = False,
 ) -> list[dict]:
-    """Fine-tune with a ConfigDict of configs/finetune.py, then score `eval.splits`; returns rows of
-    results.jsonl.
+    """Fine-tune with a ConfigDict of configs/finetune.py, then score `eval.splits`.
 
-    directory: the work directory; an unfinished run there is resumed. allow_change: as in
-    workdir.compare.
-    fallback: as in session.resume.
-    UserError for a mistake in the config, the data or the directory, and where another process
-    works in it.
+    Returns rows of results.jsonl.
+    directory:    the work directory. An unfinished run there is resumed.
+    allow_change: as in workdir.compare.
+    fallback:     as in session.resume.
+    UserError for a mistake in the config, the data or the directory, and if another process works
+    in the directory.
     """
     directory = storage.path(directory)
     setting = resolve(config)
@@ -76,15 +76,17 @@ def run(
 
 
 def run_key(config: ConfigDict, code: str | None = None) -> str:
-    """The 'key' of this run's rows of results.jsonl: 16 hex digits over all that decides their
-    values, the code included (provenance.code_digest(), by default of the code here). Equal keys,
-    equal values: experiments skip runs whose rows are there. Rows of a run whose settings were
-    changed on its way have none. UserError as `run`."""
+    """The 'key' of this run's rows of results.jsonl: 16 hex digits of everything that decides them.
+
+    The code is included (code: provenance.code_digest(), by default of the code here). Equal keys
+    mean equal values, so experiments skip runs whose rows exist. Rows of a run whose settings were
+    changed on its way have no key. UserError as in `run`.
+    """
     return fine_tuning.run_key(resolve(config), code)
 
 
 def count_tokens(config: ConfigDict) -> int:
-    """The tokens of training, estimated from 200 rows. UserError as `run`."""
+    """The number of training tokens, estimated from 200 rows. UserError as in `run`."""
     setting = resolve(config)
     n = len(setting.examples('train', config.data.train_rows))
     per_epoch = _steps_per_epoch(setting, n)
@@ -109,8 +111,10 @@ def inspect(config: ConfigDict) -> None:
 
 
 def resolve(config: ConfigDict) -> fine_tuning.Setting:
-    """The fine_tuning.Setting of a config, whose init_from may be any name of a run
-    (weights/from_hub.py)."""
+    """The fine_tuning.Setting of a config.
+
+    init_from may be any name of a run (weights/from_hub.py).
+    """
     rules.validate(config, RULES)
     user_code.trust(config)
     config = config.copy_and_resolve_references()
@@ -128,7 +132,7 @@ def resolve(config: ConfigDict) -> fine_tuning.Setting:
 def build(
     setting: fine_tuning.Setting, scored: dict[tuple[str, int], np.ndarray] | None = None
 ) -> session.Job:
-    """The Job of a Setting; reads and encodes its rows. UserError for a mistake in them.
+    """The Job of a Setting. Reads and encodes its rows. UserError for a mistake in the rows.
 
     scored: {(split, step): scores}, to which evaluations during the training are added.
     """
@@ -174,7 +178,7 @@ def build(
     )
 
     def start(fresh):
-        """The pretrained weights put in; the head and the specials stay as drawn."""
+        """Puts the pretrained weights in. The head and the special embeddings stay as drawn."""
         origin = setting.origin
         backbone = program.state.params['backbone']
         if origin is None or setting.n_transfer == transfer.NOTHING:
@@ -205,12 +209,12 @@ def build(
 
 
 def _label_column(config):
-    """The column of the label of a table of the user's."""
+    """The column of the label in a user's table."""
     return config.custom.label if config.task == 'custom' else ''
 
 
 def _mean_tokens(rows):
-    """Real tokens of a row, on average."""
+    """The number of real tokens of a row, on average."""
     return np.mean([sum(map(len, row.sequences)) for row in rows])
 
 
@@ -230,10 +234,10 @@ def _epochs(setting, per_epoch):
 
 
 def _effective_config(setting, shapes, epochs):
-    """What config.json holds."""
+    """The contents of config.json."""
     train = setting.hashes['train']
     dev = setting.hashes['dev']
-    # Train/data.csv and dev/data.csv
+    # Such as train/data.csv and dev/data.csv
     if any(train[name] != dev[name] for name in train.keys() & dev.keys()):
         train, dev = (
             {f'{split}/{name}': digest for name, digest in of_split.items()}
@@ -280,8 +284,11 @@ def _print_plan(setting, train, dev, shapes, total):
 
 @functools.lru_cache
 def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, squared, auxiliary):
-    """Seed, learning rate, length and lambda are arguments of the step, so a sweep over them
-    compiles once. auxiliary: whether lambda is above 0; at 0 the LM loss is not computed."""
+    """Compiles the functions of a fine-tuning.
+
+    Seed, learning rate, length and lambda are arguments of the step, so a sweep over them compiles
+    once. auxiliary: whether lambda is above 0. At 0 the LM loss is not computed.
+    """
     target_loss = losses.squared_loss if squared else losses.task_loss
 
     def loss(params, batch, key, hyper):
@@ -297,7 +304,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         tokens, mask = (batch[name].reshape(B * K, L) for name in ('tokens', 'mask'))
         ops = table.ops(model.backbone.config)
         lm = losses.auxiliary_lm_loss(hidden, embeddings, tokens, mask, chunks, ops).reshape(B, K)
-        # Of an example's own sequences
+        # The mean over the sequences that an example has
         lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
@@ -314,8 +321,10 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
 
 
 def _evaluation(setting, model, mesh, dev, shapes, scored, current):
-    """The `evaluate` of loop.fit: logs dev's metrics and keeps the predictions in `scored`; the
-    task's first metric decides which state is best."""
+    """The `evaluate` of loop.fit, which logs dev's metrics and keeps the predictions in `scored`.
+
+    The task's first metric decides which state is best.
+    """
     task = setting.task
     gold = np.array([row.label for row in dev])
     size = setting.config.batch.eval_size
@@ -390,7 +399,7 @@ def main() -> None:
 
 
 def _evaluate_only():
-    """Score a run as the flags say. UserError for one that would have no effect."""
+    """Score a run as the flags say. UserError for a flag that would have no effect."""
     f = flags.FLAGS
     of_training = ('text', 'label', 'choices', 'score', 'init_from')
     for name in f:

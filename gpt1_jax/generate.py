@@ -4,8 +4,8 @@
     gpt1 generate --init_from=runs/gpt1 --prompt='Once' --samples=4 --stop='The end' \\
         --temperature=0.8
 
-The text is lower-case, as the vocabulary is. Words are printed as they are generated; with several
-samples, those of the first one. --temperature=0 is greedy decoding.
+The text is lower-case, as the vocabulary is. Words are printed as they are generated, with several
+samples only the words of the first sample. --temperature=0 is greedy decoding.
 """
 
 from absl import flags
@@ -58,7 +58,7 @@ def main() -> None:
             printed = whole
 
     def shown(sample, text):
-        """A sample with its prompt, below a line with its number where there are several."""
+        """A sample with its prompt, below a line with its number if there are several samples."""
         heading = f'--- {sample + 1} of {f.samples}\n' if f.samples > 1 else ''
         return heading + continued(prompt, text)
 
@@ -69,7 +69,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print()  # ends the line of text before the message
         raise
-    show(0, first.text)  # the prompt alone where no word follows it
+    show(0, first.text)  # only the prompt if no word follows it
     print()
     for sample, continuation in enumerate(others, 1):
         print(shown(sample, continuation.text))

@@ -4,10 +4,10 @@
     gpt1 perplexity --init_from=runs/gpt1 --tokens=runs/gpt1/tokens --split=valid --stride=64
 
 The text is one stream, as in pretraining: each document's tokens and one line break. A window of
-n_ctx tokens starts every `stride` tokens; each but the first scores its last `stride` targets,
-which have at least n_ctx - stride + 1 tokens of context. With stride = n_ctx, the default, this is
-pretraining's validation perplexity, over the whole text. The log-probabilities of a text's tokens
-are `gpt1_jax.load(RUN).score(TEXT)` in Python.
+n_ctx tokens starts every `stride` tokens. The first window scores all its targets. Each later
+window scores its last `stride` targets, which have at least n_ctx - stride + 1 tokens of context.
+With stride = n_ctx, the default, the result is pretraining's validation perplexity, over the whole
+text. The log-probabilities of a text's tokens are `gpt1_jax.load(RUN).score(TEXT)` in Python.
 """
 
 import collections
@@ -40,17 +40,19 @@ def evaluate(
     text_field: str = 'text',
     join: Join = Join(),
 ) -> dict:
-    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to the
-    run's results.jsonl, returned.
+    """Measures the perplexity of a pretrained run on text or on prepared tokens.
 
-    text:     one or several specs, see data/corpus.py. tokens: a prepared directory, of the run's
-              vocabulary, and its split. Exactly one of the two.
-    step:     a saved step; default the latest. stride: from 1 to n_ctx, the default.
-    join:     which rows of the text form a document (data/document.py).
-    The row has the perplexity per token as 'value'; 'per_word', where white space separates words;
-    and 'bits_per_byte' of the documents' UTF-8. Both are over all words and bytes of the text. The
-    vocabulary has no letter case and one kind of white space, so no figure says how well the model
-    would predict these. UserError for a mistake in any of these.
+    The result, a row, is printed, appended to the run's results.jsonl, and returned.
+    text:          one or several specs, see data/corpus.py. Exactly one of `text` and `tokens`.
+    tokens, split: a prepared directory with the run's vocabulary, and its split.
+    step:          a saved step, by default the latest.
+    stride:        from 1 to n_ctx, the default.
+    join:          which rows of the text form a document (data/document.py).
+    The row has the perplexity per token as 'value', the perplexity 'per_word' (white space
+    separates words), and 'bits_per_byte' of the documents' UTF-8. The last two are over all words
+    and bytes of the text. The vocabulary has no letter case and only one kind of white space, so no
+    figure says how well the model would predict case and white space. UserError for a mistake in
+    any argument.
     """
     if bool(text) == bool(tokens):
         raise UserError('give either --text=FILES or --tokens=DIR')
@@ -95,7 +97,7 @@ def evaluate(
         'seconds': round(time.perf_counter() - started, 1),
         **run.origin(step),
     }
-    _print(row)  # before it is appended: then it is not lost where nothing can be written
+    _print(row)  # first, so that the row is not lost if nothing can be written
     results.append_new(run.results, [row])
     if run.outputs != run.path:
         print(f'row in {run.results}')
@@ -103,8 +105,10 @@ def evaluate(
 
 
 def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
-    """(int32 ids; {'documents', 'words', 'bytes'}; {file: hash}) of a corpus spec, joined as in
-    pretraining."""
+    """(int32 ids, {'documents', 'words', 'bytes'}, {file: hash}) of a corpus spec.
+
+    The documents follow each other as in pretraining.
+    """
     for line in corpus.left_out(spec):
         print(line, file=sys.stderr, flush=True)
     found = [np.zeros(0, np.int32)]

@@ -2,12 +2,11 @@
 
     gpt1 predict --init_from=runs/cola --input=new.tsv --output=predictions.jsonl
 
-The input is a file in the task's own layout, or, for any task, a .jsonl file with one row on each
-line: {"id": "a", "texts": ["One text, or two."]}, for multiple choice with "choices": ["One.",
-"Two."]. The output has one
-line for each row, in the same order: {"id": "a", "label": "1", "probabilities": {"0": 0.1, "1":
-0.9}}, or "score". An output that ends in .csv or .tsv is a table: the columns of the input, and
-`prediction`, which is the label or the score.
+The input is a file in the task's layout, or, for any task, a .jsonl file with one row on each line:
+{"id": "a", "texts": ["One text, or two."]}, for multiple choice with "choices": ["One.", "Two."].
+The output has one line for each row, in the same order: {"id": "a", "label": "1", "probabilities":
+{"0": 0.1, "1": 0.9}}, or "score". An output that ends in .csv or .tsv is a table with the columns
+of the input and `prediction`, which is the label or the score.
 """
 
 import csv
@@ -35,12 +34,14 @@ def run(
     step: int | None = None,
     skip_bad: bool = False,
 ) -> tuple[list[dict], list[str]]:
-    """Predict the rows of a file; returns (answers, messages of the bad rows that are left out).
+    """Predict the rows of a file. Returns (answers, messages of the bad rows that are left out).
 
-    init_from: a fine-tuned run. source: the file; target: the file to write. step: a saved step,
-    default the best on
-    dev. skip_bad: leave bad rows out. UserError for a mistake in any of these, naming the file and
-    the row.
+    init_from: a fine-tuned run.
+    source:    the file to read.
+    target:    the file to write.
+    step:      a saved step, by default the best on dev.
+    skip_bad:  leave bad rows out.
+    UserError for a mistake in any of these, naming the file and the row.
     """
     target = storage.path(target)
     results.check(target)
@@ -71,8 +72,7 @@ def run(
 
 
 def _table(answers, records, delimiter):
-    """The bytes of a table: of each answer the input's record, {column: value}, and the
-    prediction."""
+    """The bytes of a table: for each answer its record, {column: value}, and the prediction."""
     rows = []
     for answer in answers:
         record = records[answer['id']]

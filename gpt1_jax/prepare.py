@@ -1,4 +1,4 @@
-"""Section 4.1: turns text into what pretraining reads: a vocabulary and token shards.
+"""Section 4.1: turns text into a vocabulary and token shards for pretraining.
 
     gpt1 prepare --out=DIR --corpus=books --valid=0.01  # learns 40,000 merges
     gpt1 prepare --out=DIR --corpus=books --valid=valid_books --tokenizer=published \\
@@ -7,9 +7,9 @@
     gpt1 prepare --out=DIR --corpus=books --valid=0.01 --tokenizer=VOCABULARY --part=2/8
     gpt1 prepare --out=DIR --merge  # once all eight are there
 
-DIR then holds tokenizer/, train/ and valid/ (uint16 shards) and, written last, manifest.json. If it
-is killed, the same command resumes. If it has finished, the same command compares the text and the
-shards with the manifest and repairs what is damaged. It does not need jax.
+DIR then holds tokenizer/, train/ and valid/ (uint16 shards) and, written last, manifest.json. If
+the command is killed, the same command resumes. If it has finished, the same command compares the
+text and the shards with the manifest and repairs damaged files. It does not need jax.
 """
 
 from typing import Any
@@ -32,9 +32,11 @@ def prepare(
     tokenizer: Any = 'train',
     **fields,
 ) -> dict[str, Any]:
-    """Writes a prepared directory and returns its manifest. tokenizer: also the name of a model
-    (weights/from_hub.py).
-    fields: of data.prepare.PrepareConfig. UserError as there, and as in data.prepare.prepare."""
+    """Writes a prepared directory and returns its manifest.
+
+    tokenizer: also the name of a model (weights/from_hub.py). fields: of
+    data.prepare.PrepareConfig. UserError as there, and as in data.prepare.prepare.
+    """
     if (
         isinstance(tokenizer, str)
         and tokenizer not in ('train', 'published')
@@ -52,8 +54,10 @@ def prepare(
 
 
 def merge(out: str | storage.Path) -> dict[str, Any]:
-    """Merges the parts in a directory (data/merging.py), and returns the manifest. UserError as
-    there, and if another process works in the directory."""
+    """Merges the parts in a directory (data/merging.py), and returns the manifest.
+
+    UserError as there, and if another process works in the directory.
+    """
     out = storage.path(out)
     with lock.hold(out):
         return merging.merge(out)

@@ -7,7 +7,7 @@ A laptop, two minutes   --config=notebook, 0.9M parameters; it brings its corpus
 One GPU                 --config=pretrain --config.model.dtype=bfloat16, the paper's 116M parameters
 A night of two cores    --config=overnight_cpu:pretrain, 6.9M parameters
 
-Rerun an interrupted command to resume it; on the same devices and versions the result is the same
+Rerun an interrupted command to resume it. On the same devices and versions the result is the same
 to the bit (on a GPU with --deterministic).
 """
 
@@ -38,7 +38,7 @@ from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer_config, profiling, validation
 from gpt1_jax.weights import from_hub
 
-# Passes over the text by a run that begins with the weights of another; the paper's are 100
+# Epochs of a run that begins with another run's weights. The paper trains for 100 epochs
 EPOCHS_AFTER = 3
 
 
@@ -49,13 +49,14 @@ def run(
     dry_run: bool = False,
     fallback: bool = False,
 ) -> workdir.Run | None:
-    """Pretrain with a ConfigDict of configs/pretrain.py; returns the workdir.Run, finished.
+    """Pretrain with a ConfigDict of configs/pretrain.py, and return the finished workdir.Run.
 
-    directory: the work directory. dry_run: report sizes and the estimated time, train nothing,
-    return None.
-    allow_change: as in workdir.compare. fallback: as in session.resume.
-    UserError for a mistake in the config, the corpus or the directory, and where another process
-    works in it.
+    directory:    the work directory.
+    allow_change: as in workdir.compare.
+    dry_run:      report sizes and the estimated time, train nothing, return None.
+    fallback:     as in session.resume.
+    UserError for a mistake in the config, the corpus or the directory, and if another process works
+    in the directory.
     """
     user_code.trust(config)
     setting = resolve(config, storage.path(directory))
@@ -72,10 +73,10 @@ def run(
 
 
 def begin_from(config: ConfigDict, name: str) -> ConfigDict:
-    """The config with all that follows from beginning with the weights of another run: its sizes,
-    its vocabulary, and EPOCHS_AFTER epochs. Fields that differ from configs/pretrain.py are left.
+    """The config of a run that begins with the weights of another run.
 
-    name: as config.init_from. UserError if there is no such run.
+    It gets the other run's sizes and vocabulary, and EPOCHS_AFTER epochs. Fields that differ from
+    configs/pretrain.py stay. name: as config.init_from. UserError if there is no such run.
     """
     model = workdir.load(from_hub.local_run(name)).config['model']
     wanted = {f'model.{field}': model[field] for field in ('kind', *models.sizes(model['kind']))}
@@ -94,8 +95,10 @@ def begin_from(config: ConfigDict, name: str) -> ConfigDict:
 
 
 def steps_in(config: ConfigDict, directory: str | storage.Path, minutes: float) -> int:
-    """How many updates take so many minutes here: as many as the run in the directory has, or, if
-    there is none, by the time of three updates. UserError as `run`."""
+    """The number of updates that take so many minutes here, from the time of three updates.
+
+    If the directory has a run, its number of updates. UserError as in `run`.
+    """
     rules.require({'minutes': (minutes, rules.positive())})
     directory = storage.path(directory)
     if (directory / 'config.json').exists():
@@ -117,22 +120,24 @@ def steps_in(config: ConfigDict, directory: str | storage.Path, minutes: float) 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A pretraining config, with all that can be looked up before its text is read."""
+    """A pretraining config, with everything that can be looked up before its text is read."""
 
     config: ConfigDict
     directory: storage.Path
     model: dict[str, Any]  # the backbone's fields but vocab_size
     mesh: jax.sharding.Mesh
     tokens: storage.Path  # the directory of the prepared text
-    prepare: prepare.PrepareConfig | None  # how it is made, None where it must be there
-    # Another run, whose weights are read; None also for a run that resumes
+    prepare: prepare.PrepareConfig | None  # how to prepare the text, None if it must exist
+    # The other run whose weights are read. None also for a run that resumes
     origin: origins.Origin | None
-    digest: str | None  # of the weights that the run begins with, None for random ones
+    digest: str | None  # of the weights with which the run begins, None for random weights
 
 
 def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
-    """The Setting of a config. UserError for its mistakes, those of its fields all at once, before
-    any text is read."""
+    """The Setting of a config. UserError for its mistakes, before any text is read.
+
+    One error lists all mistakes in the fields.
+    """
 
     def model():
         return models.backbone(dict(config.get('model', {})) | {'vocab_size': 1})
@@ -180,7 +185,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
 
 
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
-    """How the text of config.data is prepared with config.tokenizer."""
+    """The PrepareConfig for the text of config.data and the vocabulary of config.tokenizer."""
     join = Join(
         data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with
     )
@@ -209,7 +214,7 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
 
 
 def _check_vocabulary(source, prepared):
-    """UserError where the vocabulary that config.tokenizer.source names is not there."""
+    """UserError if the vocabulary that config.tokenizer.source names is not there."""
     try:
         if source not in ('train', 'published'):
             Tokenizer.load(source)
@@ -223,16 +228,16 @@ def _check_vocabulary(source, prepared):
 
 
 def _several(names):
-    """'a.txt,books/*.txt' -> its parts; a file whose own name has a comma stays one."""
+    """'a.txt,books/*.txt' -> its parts. A file with a comma in its name stays one part."""
     return names if ',' not in names or os.path.exists(names) else names.split(',')
 
 
 def _check_run_there(setting, allow_change):
-    """workdir.compare for all that is known before any text is read."""
+    """Calls workdir.compare with everything that is known before any text is read."""
     if (setting.directory / 'config.json').exists():
         there = workdir.load(setting.directory)
         optimizer = setting.config.optimizer
-        # Left open, the warm-up stays as it was, also if the run now becomes longer.
+        # Without a value the warm-up stays as it was, also if the run now becomes longer.
         if optimizer.warmup_steps is None and there.trained():
             optimizer.warmup_steps = there.config.get('optimizer', {}).get('warmup_steps')
         workdir.compare(
@@ -244,8 +249,10 @@ def _check_run_there(setting, allow_change):
 
 
 def _effective(setting, model, fingerprint):
-    """What config.json holds: the setting, and what its text decides: the size of the vocabulary in
-    `model`, and `fingerprint`."""
+    """The contents of config.json: the setting, and the values that depend on its text.
+
+    These values are the size of the vocabulary in `model`, and `fingerprint`.
+    """
     config = setting.config.to_dict()
     return config | {
         'kind': 'pretrain',
@@ -263,8 +270,7 @@ def _effective(setting, model, fingerprint):
 
 
 def build(setting: Setting) -> session.Job:
-    """The Job of a Setting; prepares its text where that is not done. UserError for a mistake in
-    the text."""
+    """The Job of a Setting. Prepares its text if necessary. UserError for a mistake in the text."""
     config = setting.config
     if setting.prepare is not None:
         own = not config.data.tokens and not (setting.directory / 'config.json').exists()
@@ -367,9 +373,12 @@ def _check_length(directory, total, train, valid, n_ctx, size):
 def make_program(
     config: ConfigDict, model: Any, mesh: jax.sharding.Mesh, total: int = 1
 ) -> loop.Program:
-    """The compiled functions of a pretraining config. The step takes the tokens on the devices
-    (device_data.place) as a further argument where a batch is the numbers of its windows. total:
-    steps of the whole training, for a schedule of the user's own."""
+    """The compiled functions of a pretraining config.
+
+    If a batch is the numbers of its windows, the step takes the tokens on the devices
+    (device_data.place) as a further argument. total: steps of the whole training, for a user's
+    schedule.
+    """
     self_check.check(model.config)
     schedule = optimizer_config.schedule_key(config.optimizer, config.optimizer.warmup_steps, total)
     return _program(
@@ -413,11 +422,10 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
 
 
 def _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current):
-    """The `evaluate` of loop.fit: logs the validation loss; the smaller it is, the better the
-    state."""
+    """The `evaluate` of loop.fit, which logs the validation loss. A smaller loss is better."""
     config = setting.config
     mesh = setting.mesh
-    # These fit in training
+    # So many rows fit into memory in training
     rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)
     mean_loss = validation.mean_loss(
         models.backbone(fields), mesh, valid, config.eval.windows, rows, config.batch.loss_chunks

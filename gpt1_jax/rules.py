@@ -1,7 +1,7 @@
-"""What the fields of a config may be: a rule stands beside the default, in configs/ or in the
-model's dataclass.
+"""Rules for the values of a config's fields. A rule stands beside the default, in configs/ or in
+the model's dataclass.
 
-The type of a default is a rule already (`of_defaults`); what is narrower is written down:
+The type of a default is a rule already (`of_defaults`). Narrower rules are written down:
 'batch.size': whole(1).
 """
 
@@ -15,16 +15,17 @@ from typing import Any
 
 from gpt1_jax.errors import UserError, did_you_mean, shown
 
-LARGEST = 1e38  # of a number in a config, just below float32's largest
+LARGEST = 1e38  # the largest number in a config, just below float32's largest
 Rule = tuple[Callable[[Any], Any], str]  # (accepts the value, what it must be)
 PROGRAMS = ('pretrain', 'finetune', 'zero_shot')  # each with a packaged config of its name
-LISTED = 4  # missing fields that a message names; of more it gives the number
+LISTED = 4  # the most missing fields that a message names. If there are more, it gives the number
 
 
 def validate(config: Any, rules: Mapping[str, Rule]) -> None:
-    """UserError that lists every missing field of a config (ConfigDict or nested dict) and every
-    value that its rule
-    refuses. rules: {'batch.size': (predicate, 'a whole number of at least 1')}.
+    """UserError that lists every missing field of a config and every value that its rule refuses.
+
+    config: a ConfigDict or nested dict. rules: {'batch.size': (predicate, 'a whole number of at
+    least 1')}.
     """
     missing: list[str] = []
     found: list[str] = []
@@ -55,7 +56,7 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
 
 
 def problem(name: str, value: Any, rule: Rule) -> list[str]:
-    """['batch.size is 0, must be ...'] if the rule refuses the value, else []."""
+    """['batch.size is 0, must be ...'] if the rule refuses the value, otherwise []."""
     accepts, wanted = rule
     try:
         if accepts(value):
@@ -66,8 +67,10 @@ def problem(name: str, value: Any, rule: Rule) -> list[str]:
 
 
 def require(values: Mapping[str, tuple[Any, Rule]]) -> None:
-    """UserError that lists every value that its rule refuses. values: {'batch.size': (0,
-    whole(1))}."""
+    """UserError that lists every value that its rule refuses.
+
+    values: {'batch.size': (0, whole(1))}.
+    """
     found = [line for name, (value, rule) in values.items() for line in problem(name, value, rule)]
     if found:
         raise UserError('; '.join(found))
@@ -78,7 +81,7 @@ def _is_group(value):
 
 
 def check_program(config: Any, wanted: str = '') -> None:
-    """UserError for a config that is another program's than the wanted one's."""
+    """UserError if a config belongs to another program than the wanted program."""
     known = {*flatten(config), *config}
     complete = [
         program
@@ -94,7 +97,7 @@ def check_program(config: Any, wanted: str = '') -> None:
 
 
 def all_of(*checks: Callable[[], Any]) -> None:
-    """Call each check; UserError with the messages of all that raise one."""
+    """Call each check. UserError with the messages of all checks that raise a UserError."""
     problems = []
     for check in checks:
         try:
@@ -106,9 +109,11 @@ def all_of(*checks: Callable[[], Any]) -> None:
 
 
 def of_defaults(defaults: Any, narrower: Mapping[str, Rule]) -> dict[str, Rule]:
-    """The rules of a ConfigDict's fields: `narrower`'s, else that a value has its default's type.
-    None is accepted where it is the default. The fields of the group `model` have their rules in
-    models/."""
+    """The rules of a ConfigDict's fields.
+
+    A field without a rule in `narrower` must have the type of its default. None is accepted if it
+    is the default. The fields of the group `model` have their rules in models/.
+    """
     rules = {}
     for name, default in flatten(defaults).items():
         if not name.startswith('model.'):
@@ -130,7 +135,7 @@ def _of_type(defaults, name):
 
 
 def choose(what: str, name: str, known: Mapping[str, Any]) -> Any:
-    """known[name]. UserError naming all there are for another name."""
+    """known[name]. UserError naming all known names for any other name."""
     if name not in known:
         raise UserError(
             f'no {what} {name!r}{did_you_mean(name, known)} (there are {", ".join(known)})'
@@ -159,8 +164,10 @@ def whole(low: float, high: int = 2**31 - 1) -> Rule:
 
 
 def integer(low: float, high: int = 2**31 - 1) -> Rule:
-    """As `whole`, of an argument in Python: numpy's integers too, which a config, written as JSON,
-    cannot hold."""
+    """As `whole`, but for an argument in Python, so numpy's integers are accepted too.
+
+    A config, written as JSON, cannot hold numpy's integers.
+    """
     accepts, wanted = whole(low, high)
     return lambda x: accepts(x if isinstance(x, bool) else operator.index(x)), wanted
 
@@ -231,7 +238,7 @@ def extra(*libraries: str) -> Rule:
 
 
 def span(text: str) -> tuple[int, int] | None:
-    """(START, STOP) of 'START:STOP', or None of ''. ValueError where it is neither."""
+    """(START, STOP) of 'START:STOP', or None of ''. ValueError for any other text."""
     if not text:
         return None
     first, last = (int(part) for part in text.split(':'))

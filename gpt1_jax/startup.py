@@ -1,5 +1,5 @@
-"""What the command does before a program's imports, which take seconds: signals end it with one
-line, and it restarts with huge pages."""
+"""Prepares a command before a program's imports, which take seconds: signals end it with one line,
+and it restarts with huge pages."""
 
 import contextlib
 import os
@@ -9,8 +9,8 @@ import sys
 
 
 def before_imports(program: str) -> None:
-    # An interrupt would show a traceback of some import, or be lost there. cli.run makes it a
-    # KeyboardInterrupt again.
+    # An interrupt would show a traceback of some import, or be lost there. cli.run makes interrupts
+    # a KeyboardInterrupt again.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
     with_huge_pages()
@@ -26,7 +26,7 @@ def _interrupted(number, frame):
 
 
 def stopped(number, frame):
-    """The exit status tells a scheduler to start again."""
+    """Ends the process with an exit status that tells a scheduler to start again."""
     os.write(
         2,
         f'error: stopped by {signal.Signals(number).name}: rerun the same command to '
@@ -38,11 +38,13 @@ def stopped(number, frame):
 
 
 def with_huge_pages() -> None:
-    """Restart this process with huge pages for malloc: training on CPUs is a fifth (float32) to a
-    quarter (bfloat16) faster (experiments/benchmarks/README.md). glibc (from 2.35) reads the
-    setting before Python runs, hence the restart. Only where the kernel leaves the choice to
-    programs and the user has made none, and not in a session of an interpreter, which would be
-    lost."""
+    """Restart this process with huge pages for malloc.
+
+    Training on CPUs is then a fifth (float32) to a quarter (bfloat16) faster
+    (experiments/benchmarks/README.md). glibc (from 2.35) reads the setting before Python runs, so a
+    restart is needed. Does nothing if the kernel does not leave the choice to programs, or if the
+    user has made a choice. Does nothing in an interpreter's session, which would be lost.
+    """
     tunables = os.environ.get('GLIBC_TUNABLES', '')
     if (
         'glibc.malloc.hugetlb' in tunables

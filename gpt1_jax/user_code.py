@@ -1,15 +1,15 @@
-"""Functions and classes of the user's own, named in a config: 'FILE:NAME', or for optimizers
+"""Loads a user's functions and classes, which a config names: 'FILE:NAME', or for optimizers
 'optax:NAME'.
 
     --config.model.ops.gelu=ideas/relu.py:relu --config.optimizer.kind=optax:lion
 
 A run records the SHA-256 of each file, and resumes only with the same contents. Each file runs once
-a process, in which
-it must not change: compiled programs would still have the code of before.
+in a process. While the process runs, the file must not change, because compiled programs would
+still have the old code.
 
-Only code that the user names runs. The names in a command's own config are trusted (`trust`). A run
-that is read may be a stranger's, and its config.json may name any file: without --trust_code,
-`load` refuses what only the run names.
+Only code that the user names runs. The names in the config of a command are trusted (`trust`). A
+run that is read may come from a stranger, and its config.json may name any file. Without
+--trust_code, `load` refuses code that only the run names.
 """
 
 import contextlib
@@ -27,22 +27,22 @@ from gpt1_jax.errors import UserError, did_you_mean, in_code, os_errors_in_one_l
 
 LIBRARIES = ('optax',)
 
-_trusted: set[str] = set()  # the FILE:NAME of this process's own configs
+_trusted: set[str] = set()  # the FILE:NAME in configs that this process was given
 _everything_trusted = False
 
 
 def names_code(value: Any) -> bool:
-    """Whether a config's value names code ('FILE:NAME') rather than something built in."""
+    """Whether a config's value names code ('FILE:NAME') rather than a built-in choice."""
     return isinstance(value, str) and ':' in value
 
 
 def trust(config: Mapping[str, Any]) -> None:
-    """Allow the code that a config of the user's names."""
+    """Allow the code that a user's config names."""
     _trusted.update(_named(config))
 
 
 def trust_everything() -> None:
-    """Allow all code, also what only a run names: the flag --trust_code."""
+    """Allow all code, also code that only a run names. This is the flag --trust_code."""
     global _everything_trusted
     _everything_trusted = True
 
@@ -72,15 +72,17 @@ def load(name: str, field: str) -> Any:
             f'{field} = {name}: {place} has no {attribute!r}{did_you_mean(attribute, public)}'
         ) from None
     if place in LIBRARIES and not getattr(found, '__module__', '').startswith(place):
-        # Such as a module that it imports
+        # The name is, for example, a module that the file imports
         raise UserError(f'{field} = {name}: is not a function of {place} itself')
     return found
 
 
 @contextlib.contextmanager
 def running(name: str, field: str) -> Iterator[None]:
-    """Turns what goes wrong in loaded code into a UserError that names the config's field, the file
-    and its line."""
+    """Turns any error in loaded code into a UserError.
+
+    The error names the config's field, the file and its line.
+    """
     try:
         with in_code(name.rpartition(':')[0]):
             yield
@@ -89,7 +91,7 @@ def running(name: str, field: str) -> Iterator[None]:
 
 
 def digest(name: str) -> str:
-    """What a run records of 'FILE:NAME': the SHA-256 of the file; of a library its version."""
+    """The value that a run records for 'FILE:NAME': the file's SHA-256, or a library's version."""
     place = name.rpartition(':')[0]
     if place in LIBRARIES:
         return importlib.import_module(place).__version__
@@ -97,7 +99,7 @@ def digest(name: str) -> str:
 
 
 def digests(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """{'code': {FILE:NAME: digest}} of the code that a config names; {} if it names none."""
+    """{'code': {FILE:NAME: digest}} of the code that a config names, {} if it names none."""
     found = {name: digest(name) for name in _named(config)}
     return {'code': found} if found else {}
 
@@ -107,14 +109,16 @@ def _named(config):
     values = [config.get('task')]
     for group in ('optimizer', 'model'):
         found = config.get(group)
-        if hasattr(found, 'items'):  # else it is a mistake, which is named later
+        if hasattr(found, 'items'):  # any other value is a mistake, which is reported later
             values += rules.flatten(found).values()
     return [value for value in values if names_code(value)]
 
 
 def check(run: Any, recorded: Mapping[str, str]) -> None:
-    """UserError where code that a run was trained with has changed. recorded: its {FILE:NAME:
-    digest}."""
+    """UserError if code with which a run was trained has changed.
+
+    recorded: the run's {FILE:NAME: digest}.
+    """
     for name, expected in recorded.items():
         try:
             found = digest(name)
@@ -126,15 +130,17 @@ def check(run: Any, recorded: Mapping[str, str]) -> None:
             raise UserError(f'{run}: was trained with {name}, which has changed since')
 
 
-# Where each FILE of FILE:NAME is, by which compiled programs are found again
+# {FILE of FILE:NAME: its place}, by which compiled programs are found again
 _places: dict[str, pathlib.Path] = {}
 # (contents, module) of the files run so far
 _modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}
 
 
 def _module(file, field):
-    """The module of a file, which runs once: programs that were compiled with it stay in use in
-    this process."""
+    """The module of a file.
+
+    The file runs only once, because programs compiled with its code stay in use in this process.
+    """
     path = pathlib.Path(file).resolve()
     try:
         with os_errors_in_one_line():

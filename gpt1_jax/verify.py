@@ -3,12 +3,13 @@ to the bit.
 
 gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40] [--tokens=DIR]
 
-Also checked: config.json against the config in the checkpoints (a run that was continued with
---allow_change is replayed from the step where it was), the tokens against their hashes, your own
-code (FILE:NAME), and, as notes, the code of this package, its libraries and the devices, without
-which results may differ by rounding. By default the last two checkpoints are taken; --from_step=0
-begins with the initial weights. Exit status 1 where anything differs, with what and by how much. On
-a GPU only runs trained with --deterministic repeat to the bit.
+The program also compares config.json with the config in the checkpoints, the tokens with their
+hashes, and your code (FILE:NAME) with its hash. If a run was continued with --allow_change, it is
+replayed from the step of the change. If this package's code, its libraries or the devices changed,
+notes say so, because results may then differ by rounding. By default the last two checkpoints are
+taken. --from_step=0 begins with the initial weights. If anything differs, the exit status is 1, and
+the message says what differs and by how much. On a GPU only runs trained with --deterministic
+repeat to the bit.
 """
 
 import functools
@@ -37,10 +38,10 @@ def run(
     to_step: int | None = None,
     tokens: str | None = None,
 ) -> list[str]:
-    """Verify a pretraining run; returns the lines that it prints. UserError that names what
-    differs.
+    """Verify a pretraining run. Returns the lines that it prints.
 
-    tokens: the directory of its prepared text, by default as in config.json.
+    tokens: the directory of the run's prepared text, by default as in config.json. UserError naming
+    the differences.
     """
     this = load.open_pretrained(storage.path(directory))
     if 'imported' in this.config:
@@ -106,8 +107,11 @@ def _steps(run, first, last):
 
 
 def _check_config(run, first, last):
-    """UserError naming the fields of config.json that are not those saved with a checkpoint. Where
-    training started from the first one, --allow_change may have changed some there."""
+    """UserError naming the fields of config.json that differ from a checkpoint's config.
+
+    If a start of training began at the first checkpoint, --allow_change may have changed fields
+    there.
+    """
     starts = {row['step'] for row in _starts(run, last)}
     for step in (step for step in run.steps() if first <= step <= last):
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
@@ -126,7 +130,7 @@ def _check_config(run, first, last):
 
 
 def _config_of(run, tokens):
-    """The pretraining config that a run's config.json was made from, for the tokens that it has."""
+    """The pretraining config from which a run's config.json was made, but with these tokens."""
     config = ConfigDict(
         {name: value for name, value in run.config.items() if name not in ('kind', 'fingerprint')}
     )
@@ -152,7 +156,7 @@ def _starts(run, last):
 
 
 def _notes(run, first, last, meta, params):
-    """What differs between the training of these steps and this process, a line each."""
+    """Lines on the differences between the training of these steps and this process."""
     starts = _starts(run, last)
     of_these = [
         row for i, row in enumerate(starts) if i + 1 == len(starts) or starts[i + 1]['step'] > first
@@ -179,8 +183,7 @@ def _deterministic(environment):
 
 
 def _differences(state: TrainState, expected: TrainState, meta: dict[str, Any]) -> list[str]:
-    """'params/embed/tokens by up to 0.01' of each array that is not what the checkpoint
-    recorded."""
+    """'params/embed/tokens by up to 0.01' for each array that differs from the checkpoint."""
     lines = []
     for item, recorded in meta['arrays'].items():
         ours = named_leaves(getattr(state, item))
@@ -210,7 +213,7 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    # The flags of XLA that the run was trained with, before anything touches a device.
+    # Set the XLA flags with which the run was trained, before anything touches a device.
     starts = results.read(storage.path(f.workdir) / 'environment.jsonl', results.OF_A_START)
     processes.start(deterministic=bool(starts) and _deterministic(starts[-1]['environment']))
     run(f.workdir, f.from_step, f.to_step, f.tokens)

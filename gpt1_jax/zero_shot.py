@@ -3,9 +3,8 @@ saved step.
 
 gpt1 zero_shot --config=zero_shot:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
-evaluation/zero_shot_heuristics.py says what is scored for each task, and what is compared. BLiMP,
-which the paper does
-not have, is a task here as well: --config=zero_shot:blimp.
+evaluation/zero_shot_heuristics.py describes the scores of each task and their comparison. BLiMP,
+which is not in the paper, is a task here as well: --config=zero_shot:blimp.
 """
 
 import time
@@ -41,17 +40,17 @@ class Setting(NamedTuple):
     results: storage.Path  # the file to append to
     tokenizer: Tokenizer
     n_ctx: int
-    # To read: the one that is scored and, where a threshold is chosen, the training split
+    # The splits to read: the scored split and, if a threshold is chosen, the training split
     splits: tuple[str, ...]
     hashes: dict[str, str]  # {file name: hash} of their files
     chosen: frozenset[str]  # 'SET/PAIR' of the pairs in config.data.filter
 
 
 def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
-    """Score every saved checkpoint, or config.step, or `steps`; append to results.jsonl and write
-    predictions.
+    """Score every saved checkpoint, or config.step, or `steps`.
 
-    Returns the rows, one for each checkpoint, metric and group of rows (group None: all of them).
+    Appends to results.jsonl, writes predictions, and returns the rows, one for each checkpoint,
+    metric and group of rows (group None: all rows).
     UserError for a mistake in the config, the data or the pretrained run. A step that a run in
     progress deletes before its turn is left out, unless it was asked for.
     """
@@ -79,7 +78,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     if setting.chosen:  # known now, not after minutes of scoring
         minimal_pairs.filtered([row.id for row in scored], setting.chosen)
         missing = setting.chosen - {row.id.partition('/')[2] for row in scored}
-        if missing:  # the directory may hold some of the sets alone
+        if missing:  # the directory may hold only some of the sets
             there = len(setting.chosen) - len(missing)
             print(
                 f'notice: {config.data.filter}: {there:,} of {len(setting.chosen):,} listed '
@@ -111,7 +110,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         )
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
         for row in measured:
-            if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are in the file alone
+            if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are only in the file
                 print(_line(row, step, details), flush=True)
         found += _record(setting, step, scored, scores, measured, details | about | origin)
     if _outputs(setting) != setting.run.path:
@@ -120,14 +119,13 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
 
 
 def _outputs(setting):
-    """The directory of predictions: the run's, or that of config.results."""
+    """The directory of predictions: the run's directory, or the directory of config.results."""
     given = setting.config.results or not results.writable(setting.run.outputs)
     return setting.results.parent if given else setting.run.outputs
 
 
 def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristics.Row], int]:
-    """(the encoded rows of a split, or of at most `sample` of its examples; how many examples it
-    has)."""
+    """(the encoded rows of a split, the number of its examples). sample: the most rows encoded."""
     data = setting.config.data
     examples = splits.choose(setting.task.read(data.dir, split, on_bad), data.rows)
     return zero_shot_heuristics.encode_all(
@@ -141,15 +139,15 @@ def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristic
 
 
 def _record(setting, step, rows, scores, measured, details):
-    """Write a checkpoint's metrics and predictions; returns the rows of results.jsonl.
+    """Write a checkpoint's metrics and predictions. Returns the rows of results.jsonl.
 
-    details: further fields of the rows, the key and the checkpoint's origin among them: it may be
-    deleted by now.
+    details: further fields of the rows, with the key and the checkpoint's origin, because the
+    checkpoint may be deleted by now.
     """
     task = setting.task
     config = setting.config
-    # The key in the name: predictions that rows of results.jsonl point to are never replaced by
-    # those of other rows, files or code.
+    # With the key in the name, predictions to which rows of results.jsonl point are never replaced
+    # by predictions of other rows, files or code.
     name = setting.run.predictions(
         f'zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}'
     ).name
@@ -179,10 +177,10 @@ def _line(row, step, details):
 
 
 def run_key(config: ConfigDict, step: int, code: str | None = None) -> str:
-    """What a row of results.jsonl is a function of, as 16 hex digits: a row with this key needs no
-    second run.
+    """16 hex digits of everything that decides a row of results.jsonl.
 
-    code: provenance.code_digest() of the code that made the row; default that of the code here.
+    A row with this key need not be computed again. code: provenance.code_digest() of the code that
+    made the row, by default of the code here.
     """
     return _key(resolve(config), step, code)
 
@@ -205,8 +203,10 @@ def _key(setting, step, code=None):
 
 
 def count_tokens(config: ConfigDict) -> int:
-    """How many tokens scoring one checkpoint reads, padding included: an estimate from up to 200
-    rows of each split."""
+    """The number of tokens that scoring one checkpoint reads, padding included.
+
+    Estimated from up to 200 rows of each split.
+    """
     setting = resolve(config)
     total = 0.0
     for split in setting.splits:
@@ -262,8 +262,10 @@ def resolve(config: ConfigDict) -> Setting:
 
 
 def files(config: ConfigDict) -> tuple[tuple[str, ...], dict[str, str]]:
-    """(the splits that scoring reads, {file name: hash} of their files). UserError where a file is
-    missing."""
+    """(the splits that scoring reads, {file name: hash} of their files).
+
+    UserError if a file is missing.
+    """
     user_code.trust(config)
     task = tasks.get(config.task)
     heuristic = zero_shot_heuristics.of(task)

@@ -23,22 +23,24 @@ from gpt1_jax.cli import config_file, config_help, terminal
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 
-flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
+flags.disclaim_key_flags()  # --help counts flags that are defined here among the caller's
 
 
 def run(
     main: Callable[[], None], define_flags: Callable[[], None], ends_with_output: bool = False
 ) -> None:
-    """Define and parse flags, call main() and exit: with 0; with 1 and `error: ...` for a
-    UserError, an OSError or too little memory; with 2 for a bad flag; with 130 for an interrupt.
-    --help shows the main module's docstring and flags.
+    """Define and parse flags, call main() and exit.
 
-    define_flags: called first, as defining a config's flag already reads its file and overrides.
-    ends_with_output: once standard output has no reader (`| head`), the program ends with status
-    141; by default it continues silently, for what it writes to files.
+    The status is 0 after main(), 1 with `error: ...` for a UserError, an OSError or too little
+    memory, 2 for a bad flag, and 130 for an interrupt. --help shows the main module's docstring and
+    flags.
+    define_flags:     called first, because defining a config's flag already reads the config's file
+                      and overrides.
+    ends_with_output: end the program with status 141 once standard output has no reader
+                      (`| head`). By default the program continues silently, and writes its files.
     """
     if 'jax' in sys.modules:
-        # Of a program that is run by its module: gpt1 did so before these imports
+        # For a program that is run by its module. gpt1 did so before these imports
         startup.with_huge_pages()
     terminal.guard(ends_with_output)
     # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
@@ -55,12 +57,12 @@ def run(
 
 
 def _run_main(main, argv):
-    """Call main(); whatever is not a bug ends the program with one line."""
+    """Call main(). Any error that is not a bug ends the program with one line."""
     if len(argv) > 1:
         _fail(f'unexpected argument {argv[1]!r}: options are written --name=value', 2)
     try:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # of a job in the background
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # no longer startup.py's
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a job in the background has it
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces startup.py's
         if 'jax' in sys.modules:
             keep_compiled_programs()
         if 'config' in flags.FLAGS:
@@ -106,7 +108,7 @@ def _run_main(main, argv):
 
 
 def keep_compiled_programs() -> None:
-    """Keep what jax compiles under GPT1_JAX_CACHE, so that a second start does not compile again.
+    """Keep jax's compiled programs in GPT1_JAX_CACHE, so that a second start compiles nothing.
 
     JAX_COMPILATION_CACHE_DIR, if set, takes precedence. Programs for a CPU may use instructions
     that other CPUs lack, so each kind of host has a directory. A cache that cannot be read or
@@ -142,7 +144,7 @@ def _has_devices():
     jax = sys.modules.get('jax')
     try:
         return jax is None or bool(jax.devices())
-    except Exception:  # of a platform that is absent or unknown: RuntimeError, AssertionError
+    except Exception:  # RuntimeError or AssertionError for a platform that is absent or unknown
         return False
 
 
@@ -169,12 +171,12 @@ def _parse(argv):
 
 
 def suggestion(given: str, known: Iterable[str]) -> str:
-    """', did you mean --config.batch.size?' for an unknown flag, or '' where no known one is like
-    it.
+    """', did you mean --config.batch.size?' for an unknown flag, or '' if no known flag is similar.
 
-    given: the unknown flag, without dashes (gpt1 help coming_from has those of other libraries).
-    known: the program's flags, with 'config.batch.size' for each field, also known as 'batch_size'
-    and 'size'; 'batch' is its group.
+    given: the unknown flag, without dashes (gpt1 help coming_from has the flags of other
+           libraries).
+    known: the program's flags, with 'config.batch.size' for each field. The field can also be
+           called 'batch_size' and 'size', and 'batch' is its group.
     """
     name = given.replace('-', '_').replace('.', '_')
     known = list(known)
@@ -183,7 +185,7 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     for flag in known:
         for one in (flag.removeprefix('config.').replace('.', '_'), flag.rpartition('.')[2]):
             names.setdefault(one, flag)
-    # Of config.warmup_steps
+    # Such as config.optimizer.warmup_steps for 'warmup'
     near = (
         [name]
         if name in names
@@ -194,8 +196,10 @@ def suggestion(given: str, known: Iterable[str]) -> str:
 
 
 def _exit_if_bad(function, *arguments):
-    """Call a function that defines or parses flags; a bad flag, or a bad field of a config, ends
-    the program."""
+    """Call a function that defines or parses flags.
+
+    A bad flag, or a bad field of a config, ends the program.
+    """
     try:
         return function(*arguments)
     except flags.Error as error:
@@ -210,8 +214,10 @@ def _exit_if_bad(function, *arguments):
 
 
 def _flag_error(text):
-    """An error of absl in our words: flags that must be given, with their help; a value for a whole
-    group of fields."""
+    """Rewrites absl's errors about missing flags, and about a value for a whole group of fields.
+
+    Missing flags are listed with their help.
+    """
     missing = re.findall(r'Flag --(\w+) must have a value other than None', text)
     if missing:
         return 'give ' + ', '.join(f'--{name} ({flags.FLAGS[name].help})' for name in missing)
@@ -221,7 +227,7 @@ def _flag_error(text):
 
 
 def _with_flag(text):
-    """An unknown field that is like no other with its flag: ml_collections names it alone."""
+    """Adds the flag to an error about an unknown field. ml_collections names only the field."""
     for argument in sys.argv[1:]:
         flag = argument.partition('=')[0]
         if text in {f"'{name}'" for name in flag.split('.')[1:]}:
@@ -234,18 +240,19 @@ def _with_flag(text):
 
 
 def _unraisable(unraisable):
-    """An interrupt in a callback, such as jax's for the garbage collector, also ends the program;
-    Python would drop it.
+    """Ends the program for an interrupt in a callback, such as jax's for the garbage collector.
+
+    Python would drop the interrupt.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         _fail('interrupted', 130)
     if 'ignored due to race condition' in f'{unraisable.err_msg} {unraisable.exc_value}':
-        return  # two signals at once, the first of which is handled
+        return  # two signals came at once, and the first is handled
     sys.__unraisablehook__(unraisable)
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None):
-    """A warning about what the user gave is one line, as an error is."""
+    """Prints a warning about the user's input on one line, as an error is."""
     if issubclass(category, UserWarning):
         _warn(one_line(str(message)))
     else:
@@ -263,8 +270,10 @@ def _warn(line):
 
 
 def _folded(error):
-    """The error's text on one line; KeyError and AttributeError may hold another error's text,
-    quoted."""
+    """The error's text on one line.
+
+    KeyError and AttributeError may hold another error, whose text is then taken without quotes.
+    """
     text = error.args[0] if error.args else error
     return ' '.join(
         str(text.args[0] if isinstance(text, Exception) and text.args else text).split()
@@ -272,7 +281,7 @@ def _folded(error):
 
 
 def define_process_flags() -> None:
-    """The flags of programs that may run in several processes."""
+    """Defines the flags of programs that may run in several processes."""
     flags.DEFINE_string(
         'coordinator', None, 'Several processes: HOST:PORT of process 0 (JAX_COORDINATOR_ADDRESS).'
     )
@@ -289,7 +298,7 @@ def define_process_flags() -> None:
 
 
 def define_run_flags() -> None:
-    """The flags of programs that train a run."""
+    """Defines the flags of programs that train a run."""
     flags.DEFINE_string(
         'workdir', None, 'Directory of the run; an unfinished run there is resumed.'
     )
@@ -302,7 +311,7 @@ def define_run_flags() -> None:
 
 
 def define_model_flags() -> None:
-    """The flags of programs that read a pretrained model, for from_hub.local_run."""
+    """Defines the flags of programs that read a pretrained model, for from_hub.local_run."""
     flags.DEFINE_string(
         'init_from',
         None,
@@ -315,7 +324,7 @@ def define_model_flags() -> None:
 
 
 def define_row_flags() -> None:
-    """The flags of programs that read text: which rows form a document, for `join`."""
+    """Defines the flags that say which rows of a text form a document, for `join`."""
     flags.DEFINE_string(
         'text_field', 'text', 'field of JSON lines, or column of Parquet, that holds the text'
     )
@@ -338,11 +347,11 @@ def join() -> Join:
 
 
 def _fail(message, status):
-    # The output before the error; a closed stdout must not hide the error
+    # The output comes before the error. A closed stdout must not hide the error
     with contextlib.suppress(SystemExit):
         sys.stdout.flush()
     print(f'error: {message}', file=sys.stderr, flush=True)
-    # os._exit where other processes wait for this one: jax's clean-up at exit would first wait for
+    # os._exit if other processes wait for this process: jax's clean-up at exit would first wait for
     # them.
     several = (
         'gpt1_jax.parallel.processes' in sys.modules

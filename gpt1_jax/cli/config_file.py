@@ -1,5 +1,5 @@
-"""Which file --config names: a path, or the name of a config that comes with the package, such as
-`finetune:rte`."""
+"""Finds and loads the config that --config names: a path, or the name of a config that comes with
+the package, such as `finetune:rte`."""
 
 import ast
 import contextlib
@@ -17,16 +17,16 @@ from ml_collections import ConfigDict, config_flags
 from gpt1_jax import configs, rules
 from gpt1_jax.errors import UserError, did_you_mean, in_code
 
-flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
-chosen = ''  # what --config is, or its default; '' in a program without it
+flags.disclaim_key_flags()  # --help counts flags that are defined here among the caller's
+chosen = ''  # the value of --config, or its default. '' in a program without the flag
 
 
 def define(default: str, help_string: str) -> None:
-    """The flag --config, with an override --config.FIELD for every field.
+    """Defines the flag --config, with an override --config.FIELD for every field.
 
     default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a
-    path, FILE:rte. flags.IllegalFlagValueError for a name that is neither, with the nearest one.
-    UserError for a file that gives no config, or that of another program.
+    path, FILE:rte. flags.IllegalFlagValueError for a value that is neither, with the nearest name.
+    UserError for a file that gives no config, or another program's config.
     """
     global chosen
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
@@ -46,7 +46,7 @@ def define(default: str, help_string: str) -> None:
         none = value == 'None' and field in defaults
         several = isinstance(defaults.get(field), tuple)
         unset.discard(field)
-        # Ml_collections would take None as a text, or refuse it, and join tuples
+        # ml_collections would take None as a text, or refuse None, and join tuples
         if none or several:
             sys.argv[:] = [earlier for earlier in sys.argv if earlier.partition('=')[0] != flag]
         if none:
@@ -66,7 +66,7 @@ def _check_program(config, program):
         rules.check_program(config, program)
     except UserError as error:
         part = f'{chosen}:{program}'
-        # Of the configs of experiments/ some have a part for each program.
+        # Some configs in experiments/ have a part for each program.
         with contextlib.suppress(UserError, flags.Error):
             rules.check_program(load(part), program)
             error = UserError(f'{error}: give --config={part}')
@@ -83,15 +83,16 @@ def given(name: str) -> bool:
 
 
 def packaged() -> dict[str, str]:
-    """{name: path} of the configs that come with the package: those of the clone, or the
-    wheel's."""
+    """{name: path} of the configs that come with the package, in the clone or in the wheel."""
     files = [file for folder in configs.__path__ for file in pathlib.Path(folder).glob('*.py')]
     return {file.stem: str(file) for file in sorted(files) if file.stem != '__init__'}
 
 
 def path_of(given: str) -> str:
-    """The path, with ':ARGUMENT' where there is one, of what --config was given; a file's is left
-    as it is."""
+    """The path of a value of --config, with ':ARGUMENT' if the value has an argument.
+
+    The path of an existing file stays as it is.
+    """
     name, colon, argument = given.partition(':')
     if os.path.isfile(name):
         return given
@@ -103,8 +104,10 @@ def path_of(given: str) -> str:
 
 
 def load(given: str) -> ConfigDict:
-    """The ConfigDict of a path or a packaged name, its argument after a colon. UserError with file
-    and line."""
+    """Loads the ConfigDict of a path or a packaged name, with its argument after a colon.
+
+    UserError with file and line.
+    """
     path, colon, argument = path_of(given).partition(':')
     with in_code(path):
         get_config = runpy.run_path(path).get('get_config')
@@ -131,9 +134,11 @@ def _joined(arguments):
 
 
 def with_fields(config: ConfigDict, given: Mapping[str, str]) -> ConfigDict:
-    """A copy of a config with fields as --config.FIELD=VALUE sets them: {'batch.size': '16'}. A
-    field that the group `model` lacks is added, for a backbone of the user's. UserError for other
-    unknown fields and a value of another type."""
+    """A copy of a config with fields as --config.FIELD=VALUE sets them: {'batch.size': '16'}.
+
+    A field that the group `model` lacks is added, for a user's backbone. UserError for other
+    unknown fields, and for a value of another type.
+    """
     config = config.copy_and_resolve_references()
     for field, text in given.items():
         *parents, last = field.split('.')
@@ -150,8 +155,10 @@ def with_fields(config: ConfigDict, given: Mapping[str, str]) -> ConfigDict:
 
 
 def _value(text, kind):
-    """What a text gives a field of this type. A tuple may stand without brackets: numbers, and
-    other parts as texts."""
+    """The value of a text for a field of this type.
+
+    A tuple may be written without brackets. Its parts are numbers or texts.
+    """
     if kind is tuple and text[:1] not in ('', '(', '[') and text != 'None':
         return tuple(
             value if isinstance(value := _value(part, object), (int, float)) else part.strip()

@@ -1,5 +1,5 @@
-"""The fields of a config for --help: name, type, default, and the comment beside or above the line
-that defines it."""
+"""Lists the fields of a config for --help: name, type, default, and the comment beside or above the
+line that defines the field."""
 
 import collections
 import linecache
@@ -17,7 +17,7 @@ COLUMN = 44  # where comments begin
 
 
 def lines(config: ConfigDict, comments: dict[str, str]) -> list[str]:
-    """Lines for the terminal, of what `load` returns."""
+    """Lines for the terminal. The arguments are the result of `load`."""
     found = []
     for name, value, kind in fields(config):
         what = f'  {name}: {kind} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
@@ -28,8 +28,10 @@ def lines(config: ConfigDict, comments: dict[str, str]) -> list[str]:
 
 
 def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
-    """[('batch.size', 64, 'int'), ...] of a config's leaves, in alphabetical order; 'int or None'
-    of a placeholder."""
+    """[('batch.size', 64, 'int'), ...] of a config's leaves, in alphabetical order.
+
+    The type of a placeholder is 'int or None'.
+    """
     found = []
     for name in config:
         value = config[name]
@@ -43,9 +45,11 @@ def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
 
 
 def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
-    """The config of a path or a packaged name, and {'batch.size': 'windows per update', ...}: for
-    each field the comment of the first line that sets it and has one, and "; here: " with that
-    of the last such line."""
+    """Loads a config, by path or packaged name, and the comments of its fields.
+
+    The comments are {'batch.size': 'windows per update', ...}. Of several lines with a comment that
+    set a field, the first comment counts, and the last is added after "; here: ".
+    """
     set_item = ConfigDict.__setitem__
     groups = []
     places = collections.defaultdict(list)
@@ -54,7 +58,7 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
         frame = sys._getframe(1)
         while frame.f_globals.get('__name__', '').startswith('ml_collections.'):
             frame = frame.f_back
-        groups.append(group)  # kept, so that its id remains its own
+        groups.append(group)  # kept, so that no later object gets its id
         places[id(group), name].append((frame.f_code.co_filename, frame.f_lineno))
         set_item(group, name, value)
 
@@ -79,7 +83,7 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
 
 
 def _comment(file, line, name):
-    """The comment beside an assignment to this field, or on the lines above it; '' without any."""
+    """The comment beside an assignment to this field or on the lines above, '' if there is none."""
     lines = linecache.getlines(file)[:line] or ['']  # code without a file has none
     assignment = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?(?:# (.*))?$', lines.pop())
     if not assignment or assignment[1]:

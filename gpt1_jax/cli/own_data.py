@@ -1,4 +1,4 @@
-"""Fine-tuning on your own file in short: --data, --text and --label in place of the fields of
+"""Flags for fine-tuning on your file: --data, --text and --label in place of the fields of
 configs/custom.py."""
 
 import pathlib
@@ -16,8 +16,8 @@ from gpt1_jax.data.files import DEV
 from gpt1_jax.data.tasks import own_file, parquet_source, tables
 from gpt1_jax.errors import UserError, shown
 
-flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
-# Fields that these flags stand for, which may not be given as well.
+flags.disclaim_key_flags()  # --help counts flags that are defined here among the caller's
+# The fields for which these flags stand. A field and its flag may not both be given.
 STATED = {
     'data.dir': 'data',
     'custom.files.train': 'data',
@@ -62,8 +62,10 @@ def define_flags() -> None:
 
 
 def filled(config: ConfigDict) -> ConfigDict:
-    """The config with the fields that these flags stand for. UserError where they do not fit
-    together or the file."""
+    """The config with the fields for which these flags stand.
+
+    UserError if the flags do not fit together, or do not fit the file.
+    """
     f = flags.FLAGS
     given = {name: getattr(f, name) for name in ('text', 'label', 'choices', 'score', 'init_from')}
     if f.data is None:
@@ -91,8 +93,10 @@ def fill(
     score: Sequence[str] = (),
     init_from: str | None = None,
 ) -> ConfigDict:
-    """configs/custom.py with the fields that the flags of these names stand for, as `filled`.
-    Fields that were set before keep their values."""
+    """Sets the fields of configs/custom.py for which the flags of these names stand.
+
+    Fields that were set before keep their values. UserError as in `filled`.
+    """
     asked = {
         'data': data,
         'text': text,
@@ -140,7 +144,7 @@ def fill(
                 'reads them as quoting',
                 flush=True,
             )
-    custom.name = place.absolute().stem  # of '.' the directory's
+    custom.name = place.absolute().stem  # absolute, because '.' has no name
     if hub.is_name(data):
         custom.name = hub.split(data)[0].rpartition('/')[2]
     custom.label, custom.segments = label, tuple((column,) for column in text)
@@ -168,7 +172,7 @@ def fill(
 
 
 def _downloaded(name):
-    """The local directory of the splits of hf:USER/NAME: its folder data, or the whole."""
+    """Downloads the splits of hf:USER/NAME, and returns their directory: data, or the whole."""
     patterns = [
         f'{folder}{stem}*{suffix}'
         for folder in ('', 'data/')
@@ -183,7 +187,7 @@ def _downloaded(name):
 
 
 def _one_of(directory, names):
-    """[the file of one of these names], or []. UserError where there are several."""
+    """[the file with one of these names], or []. UserError if there are several."""
     found = [
         file
         for file in sorted(directory.iterdir())

@@ -10,9 +10,10 @@ GONE = (errno.EPIPE, errno.EIO)  # of a pipe without a reader, and of a closed t
 
 
 class Stream:
-    """A text stream whose failed writes raise nothing: after the first one it writes to /dev/null.
+    """A text stream whose failed writes raise nothing. After a failure it writes to /dev/null.
 
-    ends: instead, once the reader is gone, the program ends silently, with the status ENDED.
+    ends: instead, once the reader is gone, the program ends silently, with the status ENDED. Other
+    errors are then raised.
     """
 
     def __init__(self, stream, ends=False) -> None:

@@ -70,8 +70,8 @@ def sources(spec: Spec, split_files: bool | None = True) -> list[str]:
     """The files of a spec, in order and each once. `tfds:...` stays as it is.
 
     split_files: about files of directories and patterns whose names say validation or test data.
-    False leaves them out, unless all files have such names. None reads them, and `left_out` then
-    has a line on them. UserError as in `documents`.
+    False leaves them out, unless all files have such names. None reads them. In both cases
+    `left_out` has a line on them. UserError as in `documents`.
     """
     specs = _as_list(spec)
     if not specs or not all(specs):

@@ -8,7 +8,7 @@ and processes.
 
 With the published vocabulary, three documents that are a unit of work each, and shard_tokens=6:
 
-    'Hello, world!'  3570 240 1276 267 40477        5 tokens, 00000.bin goes on
+    'Hello, world!'  3570 240 1276 267 40477        5 tokens, 00000.bin continues
     'Yes.\\nNo.'      685 239 40477 664 239 40477    now 11 tokens, 00000.bin ends
     'Bye!'           3877 267 40477                 00001.bin
 """

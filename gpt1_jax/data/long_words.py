@@ -9,7 +9,7 @@ suffix is short, so a few characters at each end are enough to find it:
 
 import re
 
-LONG = 64  # characters from which a word is long. No rule of spaCy is as long
+LONG = 64  # the most characters of a short word. No rule of spaCy is as long
 _WINDOW = 16
 _EMPTY = re.compile('')
 

@@ -1,2 +1,2 @@
-"""A run in its directory: the session that trains it, its lock, checkpoints, metrics, results and
+"""A run in its directory: its training session, lock, checkpoints, metrics, results and
 provenance."""

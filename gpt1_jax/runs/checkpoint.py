@@ -1,10 +1,9 @@
-"""Checkpoints through Orbax's v1 interface, its only importer: items params, opt_state and meta,
-written asynchronously and verified when read.
+"""Writes checkpoints asynchronously through Orbax's v1 interface, and verifies them when reading.
 
-Orbax restores some corrupted files without an error. So meta holds a digest of every array,
-computed on the device from its values (the same on any mesh), and a digest of itself: these decide
-whether a step is sound, and name the damaged array. Which steps are kept (retention.py) is decided
-from meta alone.
+A checkpoint has the items params, opt_state and meta. Orbax restores some corrupted files without
+an error. So meta holds a digest of every array, computed on the device from its values (the same on
+any mesh), and a digest of itself. The digests show whether a step is sound, and which array is
+damaged. retention.py needs only meta to choose the steps to keep. No other module imports Orbax.
 """
 
 import concurrent.futures
@@ -35,8 +34,10 @@ _TRIES = 5  # of a write to an object store
 
 
 class Writer:
-    """Writes the checkpoints of a run; keeps the latest `keep_latest`, the best `keep_best` and all
-    of `keep_steps`."""
+    """Writes the checkpoints of a run.
+
+    Keeps the latest `keep_latest`, the best `keep_best`, and all of `keep_steps`.
+    """
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Writer:
         self._pool = concurrent.futures.ThreadPoolExecutor(1, 'checkpoint')
         self._pending: tuple[int, concurrent.futures.Future] | None = None  # the write in progress
         self._saved = set(steps(self.directory))
-        # Of the steps that retention may delete; a step with a damaged meta is left alone
+        # {step: quality} of the steps that retention may delete. A step with a damaged meta stays
         self._qualities = {}
         for step in self._saved:
             with contextlib.suppress(CheckpointError):
@@ -61,10 +62,10 @@ class Writer:
                 retention.clear(self.directory)
 
     def save(self, state: TrainState, meta: dict, quality: float | None = None) -> None:
-        """Write a step in the background; returns once the state may be donated to the next step.
+        """Write a step in the background. Return once the state may be donated to the next step.
 
-        quality: higher is better; decides which steps are the best. Steps already saved are left as
-        they are. CheckpointError if the write before this one failed.
+        quality: higher is better, and decides which steps are the best. Saved steps are not written
+        again. CheckpointError if the previous write failed.
         """
         self._finish()
         step = int(state.step)
@@ -90,7 +91,7 @@ class Writer:
         self._pending = step, self._pool.submit(self._settle, response, items, step, quality)
 
     def check(self) -> None:
-        """CheckpointError if the write in progress has failed by now; never waits."""
+        """CheckpointError if the write in progress has failed by now. Does not wait."""
         if self._pending and self._pending[1].done():
             self._finish()
 
@@ -108,14 +109,14 @@ class Writer:
                 future.result()
 
     def _settle(self, response, items, step, quality):
-        """In a thread: once a step is committed, delete the steps that are not kept."""
+        """Delete the steps that are not kept, once a step is committed. Runs in a thread."""
         for again in reversed(range(_TRIES)):
             try:
                 response.result()
                 break
             except ValueError as error:
-                # The reply to a write of OCDBT's manifest was lost: TensorStore repeats it, finds
-                # its own and gives up.
+                # The reply to a write of OCDBT's manifest was lost. TensorStore repeats the write,
+                # finds the manifest that it wrote itself, and gives up.
                 gone = any(
                     isinstance(leaf, jax.Array) and leaf.is_deleted()
                     for leaf in jax.tree.leaves(items)
@@ -139,7 +140,7 @@ class Writer:
 
 
 def _write(path, items):
-    """Orbax's response to writing {item: its tree} in the background."""
+    """Starts to write {item: its tree} in the background, and returns Orbax's response."""
     context = ocp.Context()
     context.checkpointables.registry = ocp.handlers.local_registry()
     context.checkpointables.registry.add(ocp.handlers.JsonHandler, checkpointable_name='meta')
@@ -148,19 +149,23 @@ def _write(path, items):
 
 
 def best_step(directory: storage.Path) -> int:
-    """The saved step of highest quality (the earliest of equals), or the latest where none has a
-    quality."""
+    """The saved step of highest quality, the earliest of equals.
+
+    The latest step if no step has a quality.
+    """
     qualities = {step: read_meta(directory, step)['quality'] for step in steps(directory)}
     ranked = retention.ranked(qualities)
     return ranked[0] if ranked else max(qualities)
 
 
 def read_meta(directory: storage.Path, step: int) -> dict:
-    """What Writer.save was given as meta, with 'step', 'quality', 'environment' and 'arrays'
-    (shape, dtype, digest of every leaf). DamagedError where it is not what was written."""
+    """Reads the meta given to Writer.save, with 'step', 'quality', 'environment' and 'arrays'.
+
+    'arrays' has shape, dtype and digest of every leaf. DamagedError if meta was changed since it
+    was written.
+    """
     with explained(directory, step, 'meta'):
-        # Not through Orbax, whose reads are numbered: of several processes one may read more than
-        # the others.
+        # Not through Orbax, which numbers its reads: one process may read more than the others
         meta = json.loads(storage.read(directory / str(step) / 'meta' / 'data.json'))
         if meta.pop('digest', None) != storage.json_digest(meta):
             raise Mismatch('meta does not match the digest made when it was saved')
@@ -170,10 +175,11 @@ def read_meta(directory: storage.Path, step: int) -> dict:
 
 
 def restore(directory: storage.Path, step: int, abstract: TrainState) -> TrainState:
-    """The TrainState of a step, on the mesh of `abstract`, every array checked against its digest.
+    """Reads the TrainState of a step, and checks every array against its digest.
 
-    abstract: TrainState of ShapeDtypeStructs with shardings, of any mesh. CheckpointError where
-    arrays are missing or have other shapes, DamagedError where they are not what was written.
+    abstract: TrainState of ShapeDtypeStructs with shardings, on any mesh, which the result has too.
+    CheckpointError if arrays are missing or have other shapes. DamagedError if they were changed
+    since they were written.
     """
 
     def scalar(value, abstract):
@@ -193,7 +199,7 @@ def restore(directory: storage.Path, step: int, abstract: TrainState) -> TrainSt
 
 
 def restore_params(directory: storage.Path, step: int, abstract: Any) -> Any:
-    """Only the parameters of a step, as in `restore`."""
+    """Reads only the parameters of a step, as `restore` does."""
     return _restore(directory, step, {'params': abstract})['params']
 
 
@@ -204,7 +210,7 @@ def params_digest(meta: dict) -> str:
 
 
 def _restore(directory, step, abstract):
-    """{item: its tree}, for the items of {item: tree of ShapeDtypeStructs}."""
+    """Reads {item: its tree} for the items of {item: tree of ShapeDtypeStructs}."""
     stored = read_meta(directory, step)['arrays']
     restored = {}
     for item, tree in abstract.items():
@@ -223,7 +229,7 @@ def _restore(directory, step, abstract):
 
 
 def _check_shapes(where, tree, stored):
-    """CheckpointError unless the stored arrays are those of the tree."""
+    """CheckpointError unless the stored arrays have the names and shapes of the tree's leaves."""
     wanted = named_leaves(tree)
     for name in sorted(wanted.keys() ^ stored.keys()):
         place = (
@@ -241,8 +247,10 @@ def _check_shapes(where, tree, stored):
 
 
 def _read(path, item, abstract):
-    """The arrays of an item of a step, without waiting for other processes, which may have
-    failed."""
+    """Reads the arrays of an item of a step.
+
+    Does not wait for other processes, which may have failed.
+    """
     context = ocp.Context()
     context.multiprocessing.active_processes = {jax.process_index()}
     context.multiprocessing.primary_host = jax.process_index()

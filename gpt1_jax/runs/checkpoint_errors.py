@@ -1,4 +1,4 @@
-"""One line for whatever fails while a checkpoint is read or written: which step, which array, which
+"""Turns any failure to read or write a checkpoint into one line, with the step, the array and the
 other steps.
 
 Orbax and TensorStore raise many exceptions, some of them pages long, and a damaged file can cause
@@ -21,13 +21,17 @@ from gpt1_jax.runs.retention import steps
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be read or written, or does not fit; the message names directory,
-    step and array."""
+    """A checkpoint that cannot be read or written, or does not fit.
+
+    The message names directory, step and array.
+    """
 
 
 class DamagedError(CheckpointError):
-    """A step that is not what was written. cause: what is wrong with it; others: the other steps of
-    the directory."""
+    """A step that was changed since it was written.
+
+    cause: the damage. others: the other steps of the directory.
+    """
 
     def __init__(self, directory: storage.Path, step: int, cause: str) -> None:
         self.step = step
@@ -42,10 +46,13 @@ class DamagedError(CheckpointError):
 
 
 class Mismatch(Exception):
-    """What was read is not what was written: `explained` turns it into a DamagedError."""
+    """A difference between the written and the read values.
+
+    `explained` turns it into a DamagedError.
+    """
 
 
-# Of the machine that reads, JaxRuntimeError among them; any other is taken for the file's.
+# Faults of the machine that reads, JaxRuntimeError among them. Any other is taken for the file's.
 _MACHINE = (MemoryError, RuntimeError, PermissionError, TimeoutError, ConnectionError)
 
 
@@ -53,10 +60,10 @@ _MACHINE = (MemoryError, RuntimeError, PermissionError, TimeoutError, Connection
 def explained(
     directory: storage.Path, step: int | None, item: str = '', writes: bool = False
 ) -> Iterator[None]:
-    """While a step is read: any exception becomes a CheckpointError, a DamagedError unless the
-    machine is at fault.
+    """Turns any exception while a step is read into a CheckpointError.
 
-    item: which part of the step is read. writes: the step (None: the directory) is written instead.
+    The error is a DamagedError, unless the machine is at fault. item: the part of the step that is
+    read. writes: the step (None: the directory) is written instead.
     """
     _quiet()
     where = directory if step is None else directory / str(step)
@@ -82,8 +89,10 @@ def explained(
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """If one of several processes fails, all do: the others would wait for it at the next
-    collective operation."""
+    """If one of several processes fails, makes all fail.
+
+    Otherwise the others would wait for it at the next collective operation.
+    """
     failed = None
     try:
         yield
@@ -95,7 +104,7 @@ def together() -> Iterator[None]:
 
 def _cause(error):
     """The first line of the text of an exception's first cause, or that the disk is full."""
-    # Orbax: a handler that is "incompatible"; TensorStore, below it: which file, and why
+    # Orbax says that a handler is "incompatible". TensorStore, below it, names the file and why
     while error.__cause__:
         error = error.__cause__
     text = re.sub(r'Error opening "\w+" driver: | \[tensorstore_spec.*', '', str(error).strip())
@@ -109,9 +118,11 @@ def _cause(error):
 
 @functools.cache
 def _quiet():
-    """Silence 'Event loop is closed' from TensorStore's threads, and the errors of other arrays:
-    after an error Orbax closes the loop that they call, and Python would print dozens of these
-    beside the error's one line."""
+    """Silence 'Event loop is closed' from TensorStore's threads, and the errors of other arrays.
+
+    After an error Orbax closes the loop that they call, and Python would print dozens of these
+    errors beside the one line.
+    """
 
     def quieter(hook, error):
         return lambda *args: str(error(*args)) == 'Event loop is closed' or hook(*args)

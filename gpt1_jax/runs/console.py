@@ -1,5 +1,5 @@
-"""What a run prints: its table of parameters, a line every so many steps, and before the first step
-of pretraining the text, the plan and the estimated time."""
+"""Prints a run: its table of parameters, a line every so many steps, and before the first step of
+pretraining the text, the plan and the estimated time."""
 
 import datetime
 import math
@@ -13,9 +13,11 @@ from gpt1_jax.training import loop, profiling
 
 
 def parameters(tree: Any) -> list[str]:
-    """The table of a parameter tree's leaves (arrays or shapes), as lines: name, shape, type, count
-    and partition, and the total count. The partition has the mesh axis of each dimension, - where
-    it is not sharded."""
+    """The lines of a table of a parameter tree's leaves, which are arrays or shapes.
+
+    A line has name, shape, type, count and partition. The last line has the total count. The
+    partition is the mesh axis of each dimension, or - if the dimension is not sharded.
+    """
     rows = []
     for name, leaf in named_leaves(tree).items():
         shape = ' x '.join(map(str, leaf.shape))
@@ -42,7 +44,7 @@ def print_line(step: int, total: int, metrics: dict) -> None:
 
 
 def machine(metrics: dict) -> str:
-    """'  41.2% MFU  memory 61.3 of 78.4 GiB' of what device_peaks.measured found."""
+    """'  41.2% MFU  memory 61.3 of 78.4 GiB', from the values of device_peaks.measured."""
     text = f'  {metrics["mfu"]:.1%} MFU' if 'mfu' in metrics else ''
     if 'memory_bytes' in metrics:
         text += (
@@ -66,8 +68,10 @@ def print_plan(
     unigram_loss: float,
     warmup_steps: int,
 ) -> None:
-    """Print what is read, and how often. per_epoch, total: steps. size: windows in a batch.
-    unigram_loss: in nats."""
+    """Print what text is read, and how often.
+
+    per_epoch, total: steps. size: windows in a batch. unigram_loss: in nats.
+    """
     for split, entry in manifest['splits'].items():
         unknown = entry['unknown'] / max(1, entry['tokens'])
         print(
@@ -97,8 +101,10 @@ def print_plan(
 def print_start(
     program: loop.Program, step: int, total: int, batches: loop.Batches, model: dict
 ) -> None:
-    """Print what the program computes and needs, and where it runs. step: the first. model: the
-    backbone's fields."""
+    """Print what the program computes and needs, and where it runs.
+
+    step: the first step. model: the backbone's fields.
+    """
     tokens_per_row = int(batches.tokens_per_step) // batches.size
     print('\n'.join(step_cost.lines(program.state, batches.size, tokens_per_row)))
     _print_advice(model)
@@ -123,8 +129,10 @@ def _print_advice(model):
 def estimate(
     program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: dict
 ) -> None:
-    """Time a few steps and print what the whole run would take; of a step that does not fit, only
-    what it needs."""
+    """Time a few steps, and print how long the whole run would take.
+
+    If a step does not fit into memory, print only how much it needs.
+    """
     print('\n'.join(parameters(program.state.params)))
     _print_advice(model)
     flops = step_cost.flops_per_token(

@@ -1,4 +1,4 @@
-"""Resolves a fine-tuning config: its task, its pretrained weights, its files; and the key of its
+"""Resolves a fine-tuning config: its task, its pretrained weights, its files and the key of its
 results."""
 
 import dataclasses
@@ -17,15 +17,14 @@ from gpt1_jax.models import build
 from gpt1_jax.runs import origins, provenance, workdir
 from gpt1_jax.training import optimizer_config, transfer
 
-# Fields that name weights, or say when they are looked at: the weights themselves enter a key, by
-# their digest.
+# Fields that name weights or say when to evaluate them. The weights enter a key by their digest.
 NOT_IN_KEY = ('init_from', 'init_step', 'n_transfer', 'model.', 'eval.')
 LEAST_N_CTX = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A fine-tuning config, with all that can be looked up before its rows are read."""
+    """A fine-tuning config, with everything that can be looked up before its rows are read."""
 
     config: ConfigDict
     task: Any
@@ -33,7 +32,7 @@ class Setting:
     tokenizer: Tokenizer
     sizes: dict  # the backbone's fields
     n_transfer: int  # as in transfer.transfer
-    n_ctx: int  # tokens that a sequence is cut to
+    n_ctx: int  # the most tokens of a sequence
     hashes: dict[str, dict[str, str]]  # {split: {file: SHA-256}} of every split that the run reads
 
     def examples(self, split: str, limit: int | None) -> list:
@@ -57,10 +56,10 @@ class Setting:
 
 
 def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
-    """The Setting of a config that finetune.RULES accept. UserError for its mistakes before any row
-    is read.
+    """The Setting of a config that finetune.RULES accept.
 
-    init_from: the run directory that config.init_from names.
+    init_from: the run directory that config.init_from names. UserError for mistakes in the config,
+    before any row is read.
     """
     if config.task == 'custom' and 'custom' in config:
         _read_labels(config.custom, config.data.dir)
@@ -126,7 +125,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
 
 
 def _read_labels(custom, directory):
-    """Set the labels of a task of one's own to those of its file, where none are given."""
+    """Reads the labels of a custom task from its file, if none are given."""
     if (
         custom.label
         and custom.files.get('train')
@@ -138,7 +137,7 @@ def _read_labels(custom, directory):
 
 
 def _pretrained_sizes(run, given):
-    """The sizes that the pretrained weights fix. UserError where a field that was given differs."""
+    """The sizes that the pretrained weights fix. UserError if a given field differs."""
     if run.config['kind'] != 'pretrain':
         raise UserError(
             f'{run.path}: is a fine-tuned run; fine-tuning starts from a pretrained one'
@@ -158,7 +157,7 @@ def _pretrained_sizes(run, given):
 
 
 def run_key(setting: Setting, code: str | None = None) -> str:
-    """16 hex digits over all that decides the values of a run's rows, see finetune.run_key."""
+    """16 hex digits of everything that decides the values of a run's rows, see finetune.run_key."""
     settings = {
         name: value
         for name, value in rules.flatten(setting.config.to_dict()).items()

@@ -1,15 +1,22 @@
-"""A lock on a directory, for one writer at a time: DIR/.lock, which names the holder. How others
-are excluded:
+"""A lock on a directory, for one writer at a time. The file DIR/.lock names the holder.
 
-    the same machine   flock, which the kernel releases with the process: a killed run can be
-                       continued at once
-    other machines     flock, where the file system shares it between machines (NFS and Lustre by
-                       default), and a lease: the holder rewrites .lock every BEAT_S seconds;
-                       another process watches it for LEASE_S seconds and takes it over if it has
-                       not changed. Where flock is kept to each machine, two processes that start
-                       within a second both begin; one of them stops at its next `check`
-    an object store    the lease alone; each write is conditional on the generation seen before, so
-                       exactly one wins
+    with lock.hold(path) as held:  # UserError: another process (pid 12 on a, ...) holds the lock
+        for step in steps:
+            held.check()           # UserError if another process has taken the lock over
+            train(step)
+    # .lock is removed here, and so is a directory that hold() created, if it is empty
+
+Other processes are excluded
+
+    on this machine       by flock, which the kernel releases with the process: a killed run can be
+                          continued at once
+    on other machines     by flock, if the file system shares it between machines (NFS and Lustre by
+                          default), and by a lease. The holder rewrites .lock every BEAT_S seconds.
+                          Another process watches .lock for LEASE_S seconds and takes it over if it
+                          has not changed. If flock is kept to each machine, two processes that
+                          start within a second both begin. One of them stops at its next `check`
+    in an object store    only by the lease. Each write is conditional on the generation seen
+                          before, so exactly one process wins
 
 A lease is taken over at once if its holder ran on this machine and its process has ended. Clocks
 are not compared. Reading a directory needs no lock.
@@ -36,18 +43,18 @@ from gpt1_jax.errors import UserError
 
 FILE = '.lock'
 BEAT_S = 15
-LEASE_S = 60  # several beats: a busy host may miss one
+LEASE_S = 60  # several beats, because a busy host may miss a beat
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # flock on some network file systems
 
 
 @contextlib.contextmanager
 def hold(directory: storage.Path) -> Iterator['Lock']:
-    """Hold the lock on a directory, which is created if it does not exist, and removed at the end
-    if still empty.
+    """Hold the lock on a directory.
 
-    UserError if another process holds the lock, naming it, or if the directory cannot be written.
-    If the holder is on another machine and may have died, prints so and waits up to LEASE_S seconds
-    for its heartbeat.
+    The directory is created if it does not exist, and removed at the end if it is still empty.
+    UserError if another process holds the lock, naming the process, or if the directory cannot be
+    written. If the holder is on another machine and may have died, prints so and waits up to
+    LEASE_S seconds for its heartbeat.
     """
     places = () if storage.remote(directory) else (directory, *directory.parents)
     new = [path for path in places if not path.exists()]
@@ -78,7 +85,7 @@ class Lock:
             'since': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
             'id': uuid.uuid4().hex,
         }
-        self._taken_by: dict | None = None  # the record of a process that took it over
+        self._taken_by: dict | None = None  # the record of a process that took the lock over
         kind = _ObjectLease if storage.remote(directory) else _FileLease
         with storage.naming(directory / FILE):
             self._lease = kind(directory / FILE, self._content())
@@ -87,8 +94,10 @@ class Lock:
         self._thread.start()
 
     def check(self) -> None:
-        """UserError if another process has taken over the lock, because this one did not renew it
-        in time."""
+        """UserError if another process has taken over the lock.
+
+        This happens if the process does not renew the lock in time.
+        """
         if self._taken_by:
             raise UserError(
                 f'{_who(self._taken_by)} has taken over the lock on {self.directory}, '
@@ -132,14 +141,16 @@ class _FileLease:
                 if self._in_place():
                     self._write(content)
                     return
-                os.close(self._file)  # its holder removed it meanwhile
+                os.close(self._file)  # the holder removed .lock meanwhile
             except BaseException:
                 os.close(self._file)
                 raise
 
     def renew(self, content):
-        """Write the content if .lock is still this process's, else return the record there, {} if
-        it is damaged."""
+        """Write the content if .lock still belongs to this process.
+
+        Otherwise return the record in .lock, {} if it is damaged.
+        """
         before = (
             self._read() if self._in_place() or not self._path.exists() else self._path.read_bytes()
         )
@@ -148,13 +159,13 @@ class _FileLease:
         self._write(content)
 
     def release(self, remove):
-        # A takeover writes into the same file, and this process may not have noticed yet.
+        # A takeover writes into the same file, and this process may not have noticed it yet.
         if remove and self._in_place() and _record(self._read()).get('id') == self._id:
             self._path.unlink()
         os.close(self._file)
 
     def _flock(self):
-        """Whether flock works here. UserError where another process has it."""
+        """Whether flock works here. UserError if another process has it."""
         try:
             return flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -167,7 +178,7 @@ class _FileLease:
         return False
 
     def _state(self):
-        """The content of .lock, b'' where it was removed."""
+        """The content of .lock, b'' if the file was removed."""
         return self._read() if self._in_place() else b''
 
     def _read(self):
@@ -190,19 +201,19 @@ class _ObjectLease:
             if generation != storage.ABSENT:
                 _watch(file, _record(self._read()), generation, lambda: storage.generation(file))
             self._generation = storage.replace(file, content, generation)
-            # Else it changed meanwhile, perhaps because its holder ended: look again
+            # .lock changed meanwhile, perhaps because its holder ended: look again
             if self._generation is not None:
                 return
 
     def renew(self, content):
-        """As of _FileLease."""
+        """Renew the lease, as _FileLease.renew does."""
         new = storage.replace(self._path, content, self._generation)
         if new is None:
             found = self._read()
             if found and _record(found).get('id') != self._id:
                 return _record(found)
-            # The reply to an earlier write was lost, or somebody removed .lock: the next beat
-            # writes it again.
+            # The reply to an earlier write was lost, or somebody removed .lock. The next beat
+            # writes .lock again.
             new = storage.generation(self._path)
         self._generation = new
 
@@ -217,7 +228,7 @@ class _ObjectLease:
 
 
 def flock(file: int | BinaryIO, operation: int) -> bool:
-    """fcntl.flock; returns whether the file system has it."""
+    """Calls fcntl.flock, and returns whether the file system has it."""
     try:
         fcntl.flock(file, operation)
     except OSError as error:
@@ -228,9 +239,10 @@ def flock(file: int | BinaryIO, operation: int) -> bool:
 
 
 def _watch(file, holder, before, state: Callable[[], object]):
-    """Wait until a lease expires or is removed, not at all if its holder has ended. UserError as
-    soon as its holder
-    renews it: state() is not `before`."""
+    """Wait until a lease expires or is removed, not at all if its holder has ended.
+
+    UserError as soon as the holder renews the lease, so that state() is no longer `before`.
+    """
     if _has_ended(holder):
         return
     print(
@@ -250,8 +262,10 @@ def _watch(file, holder, before, state: Callable[[], object]):
 
 
 def _has_ended(holder):
-    """Whether the process of a record is known to have ended: where its number counts, no process
-    has it."""
+    """Whether the process of a record is known to have ended.
+
+    It has if its process number counts here and no process has that number.
+    """
     pid = holder.get('pid')
     here = holder.get('machine') == _machine() and holder.get('numbers') == _numbers() is not None
     if not here or not isinstance(pid, int) or pid < 1:
@@ -260,7 +274,7 @@ def _has_ended(holder):
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # of another user's process
+    except (OSError, OverflowError):  # perhaps another user's process
         return False
     return False
 
@@ -277,7 +291,7 @@ def _who(holder):
 
 
 def _record(content):
-    """The record in .lock, a dict; {} where there is none."""
+    """The record in .lock, a dict. {} if there is none."""
     try:
         found = json.loads(content)
     except ValueError:
@@ -287,8 +301,10 @@ def _record(content):
 
 @functools.cache
 def _machine():
-    """An identifier of the running kernel: within one kernel flock can be relied on, also between
-    containers."""
+    """An identifier of the running kernel.
+
+    Within one kernel flock can be relied on, also between containers.
+    """
     try:
         return pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
     except OSError:
@@ -296,8 +312,10 @@ def _machine():
 
 
 def _numbers():
-    """An identifier of the processes among which a process number is unique: a container has its
-    own. None where it is not known, as outside Linux."""
+    """An identifier of the namespace in which a process number is unique.
+
+    Each container has such a namespace. None if the namespace is not known, as outside Linux.
+    """
     try:
         return os.readlink('/proc/self/ns/pid')
     except OSError:

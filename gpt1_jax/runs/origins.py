@@ -1,5 +1,4 @@
-"""Section 4.1: the weights that a run begins with where they are another run's
-(config.init_from)."""
+"""Section 4.1: finds the weights of another run with which a run begins (config.init_from)."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from gpt1_jax.runs import workdir
 
 
 class Origin(NamedTuple):
-    """The checkpoint that a run starts from. digest: of its parameters."""
+    """The checkpoint with which a run starts. digest: the digest of its parameters."""
 
     run: workdir.Run
     step: int
@@ -18,15 +17,17 @@ class Origin(NamedTuple):
 
 
 def open_origin(path: storage.Path, step: int | None) -> Origin:
-    """The Origin in a run directory, at a saved step. UserError where there is none."""
+    """The Origin in a run directory, at a saved step. UserError if there is none."""
     run = workdir.load(path)
     step = run.step(step)
     return Origin(run, step, run.digest(step))
 
 
 def check_sizes(origin: Origin, fields: dict[str, Any], given: str) -> None:
-    """UserError that names fields of the model for which the weights have other shapes. given:
-    config.init_from."""
+    """UserError if the weights have other shapes than the model, naming the model's fields.
+
+    given: config.init_from.
+    """
     theirs = origin.run.config['model']
     ours = fields | {'vocab_size': theirs['vocab_size']}
     differing = [
@@ -41,11 +42,11 @@ def check_sizes(origin: Origin, fields: dict[str, Any], given: str) -> None:
 def find(
     init_from: storage.Path | None, init_step: int | None, directory: storage.Path
 ) -> tuple[Origin | None, str | None]:
-    """(the Origin of a pretraining run in `directory`, the digest of its weights), None without
-    one.
+    """(the Origin of a pretraining run in `directory`, the digest of its weights).
 
-    A run that has a checkpoint resumes from that one, with the digest that it recorded: its origin
-    is not read, as it may have been trained further or deleted.
+    Both are None without init_from. A run that has a checkpoint resumes from this checkpoint, with
+    the digest that the run recorded. The Origin is then None and not read, because the other run
+    may have been trained further or deleted.
     """
     if init_from is None:
         return None, None

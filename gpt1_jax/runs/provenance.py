@@ -1,5 +1,5 @@
-"""What a result and a checkpoint were made from: input files, code, versions, devices, and digests
-of arrays."""
+"""Records the sources of a result or a checkpoint: input files, code, versions, devices, and
+digests of arrays."""
 
 import contextlib
 import functools
@@ -26,8 +26,10 @@ LIBRARIES = 'jax jaxlib flax optax orbax-checkpoint sentencepiece spacy ftfy num
 
 
 def describe(tree: Any) -> dict[str, dict]:
-    """{path: {'shape', 'dtype', 'digest'}} of every leaf; the digest is 16 hex digits, the same on
-    any mesh."""
+    """{path: {'shape', 'dtype', 'digest'}} of every leaf.
+
+    The digest has 16 hex digits, and is the same on any mesh.
+    """
     hashes = jax.device_get(_digests(tree))
     return {
         name: {'shape': list(x.shape), 'dtype': str(x.dtype), 'digest': f'{int(a):08x}{int(b):08x}'}
@@ -37,8 +39,11 @@ def describe(tree: Any) -> dict[str, dict]:
 
 @jax.jit
 def _digests(tree):
-    """uint32[2] a leaf: two sums, modulo 2^32, of a hash of each element and its index, so that the
-    order of summation does not matter."""
+    """Two sums for each leaf, uint32[2].
+
+    They are sums, modulo 2^32, of a hash of each element and its index, so that the order of
+    summation does not matter.
+    """
 
     def digest(x):
         bits = jax.lax.bitcast_convert_type(
@@ -59,8 +64,10 @@ def _digests(tree):
 
 
 def environment(tree: Any) -> dict:
-    """Versions, compiler flags and devices (of the tree's arrays or shapes): a run that continues
-    with the same ones gives the same result to the bit."""
+    """Versions, compiler flags, and the devices of the tree's arrays or shapes.
+
+    If a run continues in the same environment, the result is the same to the bit.
+    """
     sharding = jax.tree.leaves(tree)[0].sharding
     device = next(iter(sharding.device_set))
 
@@ -83,7 +90,7 @@ def environment(tree: Any) -> dict:
 
 
 def departures(before: dict, now: dict) -> list[str]:
-    """The differences between two environments, a phrase each: ['devices 4 -> 8']."""
+    """The differences between two environments: ['devices 4 -> 8']."""
     return [
         f'{name} {before.get(name)} -> {value}'
         for name, value in now.items()
@@ -92,25 +99,30 @@ def departures(before: dict, now: dict) -> list[str]:
 
 
 def file_hashes(paths: Iterable[str | os.PathLike]) -> dict[str, str]:
-    """{file name: first 16 hex digits of its SHA-256}, one entry for all of more than 16 files."""
+    """{file name: first 16 hex digits of its SHA-256}.
+
+    More than 16 files have one entry together.
+    """
     hashes = {path: _hash(path, _state(path)) for path in map(str, paths)}
     names = [pathlib.Path(path).name for path in hashes]
     if len(hashes) > 16:
         return {f'{len(hashes)} files': digest(list(zip(names, hashes.values())))}
-    if len(set(names)) < len(names):  # two folders have a file of one name
+    if len(set(names)) < len(names):  # files in two folders have the same name
         names = ['/'.join(pathlib.Path(path).parts[-3:]) for path in hashes]
     return dict(zip(names, hashes.values()))
 
 
 @functools.cache
 def _hash(path, state):
-    """Of a file, which is read again only if its state changed."""
+    """The hash of a file, which is read again only if its state changed."""
     return storage.sha256(path)[:16]
 
 
 def _state(path):
-    """What changes when a file does: the generation of an object, the time and size of a local
-    file."""
+    """A value that changes when the file does.
+
+    For an object its generation, for a local file its time and size.
+    """
     if storage.remote(path):
         return storage.generation(path)
     status = os.stat(path)
@@ -124,11 +136,10 @@ def digest(value: Any) -> str:
 
 @functools.cache
 def code_digest() -> str:
-    """16 hex digits of this package's sources, which also differ in a clone with uncommitted
-    changes.
+    """16 hex digits of this package's sources. Uncommitted changes in a clone count.
 
-    The wheel's copy of configs/ is no code: the wheel and the clone that it was built from have one
-    digest.
+    The wheel's copy of configs/ does not count, so the wheel has the digest of the clone from which
+    it was built.
     """
     files = sorted(set(PACKAGE.rglob('*.py')) - set((PACKAGE / 'configs').rglob('*.py')))
     return digest(
@@ -137,14 +148,17 @@ def code_digest() -> str:
 
 
 def versions() -> dict:
-    """{'commit': of the clone, or None, with +dirty where its code has changes; 'code':
-    code_digest(); 'versions': of Python and the libraries}."""
+    """{'commit', 'code': code_digest(), 'versions'}.
+
+    commit: of the clone, with +dirty if its code has changes. None without a clone. versions: of
+    Python and the libraries.
+    """
     about = {'python': platform.python_version(), 'gpt1_jax': gpt1_jax.__version__}
     return {'commit': _commit(), 'code': code_digest(), 'versions': about | installed(LIBRARIES)}
 
 
 def installed(libraries: Iterable[str]) -> dict[str, str]:
-    """{library: version} of those that are installed."""
+    """{library: version} of the installed libraries."""
     found = {}
     for name in libraries:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -161,7 +175,7 @@ def _commit():
             ['git', *arguments], cwd=PACKAGE.parent, capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    try:  # new files as well: they are imported as those that are committed
+    try:  # new files count as well, because they can be imported
         changes = git('status', '--porcelain', 'gpt1_jax', 'configs', 'experiments')
         return git('rev-parse', 'HEAD') + '+dirty' * bool(changes)
     except (OSError, subprocess.CalledProcessError):

@@ -15,14 +15,16 @@ from gpt1_jax.errors import UserError, shown
 from gpt1_jax.runs import lock
 from gpt1_jax.runs.tracker import Events
 
-OF_A_STEP = {'step': int}  # what every row of metrics.jsonl has
-OF_A_START = {'step': int, 'code': str, 'environment': dict}  # of environment.jsonl
+OF_A_STEP = {'step': int}  # the field that every row of metrics.jsonl has
+OF_A_START = {'step': int, 'code': str, 'environment': dict}  # the same for environment.jsonl
 WANTED = {int: 'a whole number', str: 'a text', dict: 'an object'}
 
 
 def check(path: storage.Path | None) -> None:
-    """UserError if rows could not be appended to a file, so that this is known before they are
-    computed."""
+    """UserError if rows cannot be appended to a file.
+
+    Called before the rows are computed.
+    """
     if path is None or storage.remote(path):
         return
     if not path.parent.is_dir():
@@ -32,16 +34,20 @@ def check(path: storage.Path | None) -> None:
 
 
 def writable(path: storage.Path) -> bool:
-    """Whether a directory or file may be written, or the file made. Of an object store that is not
-    known before."""
+    """Whether a directory or file may be written, or the file made.
+
+    True for an object store, because it is not known beforehand.
+    """
     return storage.remote(path) or os.access(path if path.exists() else path.parent, os.W_OK)
 
 
 def append(path: storage.Path, *rows: dict, only_new: bool = False, follow: bool = False) -> None:
-    """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill
-    left incomplete is removed first. Processes that append to one file wait for each other.
-    only_new: as `append_new`. UserError for a
-    link, unless `follow`: the user named it."""
+    """Append rows to a JSON-lines file, in one write, flushed to the disk.
+
+    A last line that a kill left incomplete is removed first. Processes that append to one file wait
+    for each other. only_new: as `append_new`. UserError for a link, unless `follow`, which says
+    that the user named the file.
+    """
     if storage.remote(path):
         _append_object(path, rows, only_new)
         return
@@ -49,7 +55,7 @@ def append(path: storage.Path, *rows: dict, only_new: bool = False, follow: bool
         storage.naming(path),
         open(path, 'ab+', opener=None if follow else storage.open_own) as file,
     ):
-        # Until it is closed; where there are no locks only one process may write it
+        # The lock holds until the file is closed. Without locks only one process may write it
         lock.flock(file, fcntl.LOCK_EX)
         if only_new and not (rows := _new(rows, read(path, continued=True))):
             return
@@ -59,7 +65,7 @@ def append(path: storage.Path, *rows: dict, only_new: bool = False, follow: bool
             last = storage.read(path).rpartition(b'\n')[2]
             if _row(last) is None:
                 file.truncate(end - len(last))
-            else:  # written by an editor that ends no last line
+            else:  # an editor wrote the file without a final line break
                 file.write(b'\n')
         file.write(_lines(rows))
         file.flush()
@@ -67,7 +73,7 @@ def append(path: storage.Path, *rows: dict, only_new: bool = False, follow: bool
 
 
 def _row(line):
-    """The row on a last line without a line break, or None where a kill left it incomplete."""
+    """The row on a last line without a line break, or None if a kill left it incomplete."""
     try:
         row = storage.parse_json(line, '')
     except UserError:
@@ -76,8 +82,10 @@ def _row(line):
 
 
 def _append_object(path, rows, only_new):
-    """As `append`: the whole object is written again, unless another process has done so since it
-    was read."""
+    """Appends as `append` does, by writing the whole object again.
+
+    If another process has written the object since it was read, tries again.
+    """
     while True:
         generation = storage.generation(path)
         before = read(path, continued=True)
@@ -88,8 +96,11 @@ def _append_object(path, rows, only_new):
 
 
 def append_new(path: storage.Path, rows: Sequence[dict], follow: bool = False) -> None:
-    """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same
-    files again gives none, and then the file need not be writable. follow: as in `append`."""
+    """Append the rows that results.jsonl does not have yet.
+
+    Scoring the same parameters on the same files again gives no new row. The file then need not be
+    writable. follow: as in `append`.
+    """
     if path.exists() and not storage.size(path):
         print(
             f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost',
@@ -100,8 +111,10 @@ def append_new(path: storage.Path, rows: Sequence[dict], follow: bool = False) -
 
 
 def _new(rows, present):
-    """The rows that are not among those present. An evaluation by hand has no key: a row with any
-    key is the same."""
+    """The rows that are not present yet.
+
+    An evaluation by hand has no key, so its row equals a row with any key.
+    """
 
     def identity(row, key):
         names = (
@@ -125,12 +138,13 @@ def _new(rows, present):
 def read(
     path: storage.Path, types: Mapping[str, type] | None = None, continued: bool = False
 ) -> list[dict]:
-    """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete
-    is left out.
+    """The rows of a JSON-lines file, none if the file is missing.
 
-    types: {field: int, str or dict} that every row must have. continued: rows will be appended, so
-    that a file of no bytes, as a crash leaves it, has no rows. UserError naming the line that lacks
-    a field, or a file of no bytes.
+    A last line that a kill left incomplete is left out.
+    types:     {field: int, str or dict} that every row must have.
+    continued: rows will be appended, so a file of no bytes, as a crash leaves it, has no rows.
+    UserError naming the line if a row is damaged or lacks a field. Without `continued`, UserError
+    for a file of no bytes.
     """
     if not path.exists():
         return []
@@ -163,8 +177,10 @@ def write(path: storage.Path, rows: Iterable[dict], follow: bool = False) -> Non
 
 
 def _lines(rows):
-    """Rows as lines of JSON. A lone surrogate, as in a file name that is not UTF-8, is written as a
-    JSON escape."""
+    """Rows as lines of JSON.
+
+    A lone surrogate, as in a file name that is not UTF-8, is written as a JSON escape.
+    """
     return b''.join(
         json.dumps(row, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n'
         for row in rows
@@ -172,14 +188,14 @@ def _lines(rows):
 
 
 class Log:
-    """metrics.jsonl of a run that resumes at `step`: later rows are dropped, as they are written
-    again.
+    """Writes metrics.jsonl of a run that resumes at `step`.
 
-    writes: whether this process writes. tensorboard: whether rows are also points of tensorboard/
-    beside the file.
-    tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker, which gets the
-    rows as well. Rows for an object store, where a file cannot grow, are kept on this host until
-    `upload`.
+    Later rows are dropped, because they are written again. An object in an object store cannot
+    grow, so its rows are kept on this host until `upload`.
+    writes:      whether this process writes.
+    tensorboard: whether rows are also points of tensorboard/ beside the file.
+    tracker:     (rows up to the step, later rows, which are dropped) -> a tracker.Tracker, which
+                 gets the rows as well.
     """
 
     def __init__(
@@ -202,7 +218,7 @@ class Log:
         storage.mkdir(self._file.parent)
         if rows:
             write(self._file, rows)
-        # In a cache there may be another run's; a file of no bytes would be one that lost its rows
+        # A cache may have another run's file. A file of no bytes would seem to have lost its rows
         else:
             self._file.unlink(missing_ok=True)
         if tensorboard:
@@ -211,7 +227,7 @@ class Log:
             self._tracker = tracker(rows, [row for row in before if row['step'] > step])
 
     def append(self, row: dict) -> None:
-        """Append a row; on the disk when this returns."""
+        """Append a row, which is on the disk when this returns."""
         if self._writes:
             append(self._file, row)
         if self._events:
@@ -220,8 +236,10 @@ class Log:
             self._tracker.append(row)
 
     def upload(self) -> None:
-        """Copy the rows to the object store. Called before each checkpoint, so that none is without
-        its rows."""
+        """Copy the rows to the object store.
+
+        Called before each checkpoint, so that no checkpoint lacks its rows.
+        """
         if self._writes and storage.remote(self.path) and self._file.exists():
             storage.write(self.path, self._file.read_bytes())
         if self._events:
@@ -236,9 +254,11 @@ class Log:
 def write_predictions(
     path: storage.Path, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]
 ) -> None:
-    """predictions.jsonl: {"id", "gold" (label index, value or null), "scores" (one a label or
-    choice)} a row, in the file's order. The logit of a choice that a row does not have
-    (metrics.ABSENT) is left out."""
+    """Write predictions.jsonl, in the order of the data file.
+
+    Each row has {"id", "gold" (label index, value or null), "scores" (one for each label or
+    choice)}. The logit of a choice that a row does not have (metrics.ABSENT) is left out.
+    """
     rows = []
     for row_id, label, logits in zip(ids, gold, scores, strict=True):
         kept = [float(f'{score:.12g}') for score in np.atleast_1d(logits) if score > -1e8]

@@ -1,5 +1,5 @@
-"""The directories of a run's checkpoints: which steps are complete, which are kept, and how one is
-deleted."""
+"""The directories of a run's checkpoints: finds the complete steps, chooses the steps to keep, and
+deletes steps."""
 
 import math
 import pathlib
@@ -25,8 +25,10 @@ def steps(directory: storage.Path) -> list[int]:
 def kept(
     qualities: dict[int, float | None], keep_latest: int, keep_best: int, keep_steps: Iterable[int]
 ) -> set[int]:
-    """The steps of {step: quality} to keep: the latest, the best (of equals the earliest) and the
-    chosen."""
+    """The steps of {step: quality} to keep: the latest, the best and the chosen.
+
+    Of equally good steps the earliest is best.
+    """
     latest = sorted(qualities)[-keep_latest:]
     best = ranked(qualities)[:keep_best]
     return {*latest, *best, *keep_steps} & qualities.keys()
@@ -49,14 +51,19 @@ def _numbered(directory):
 
 
 def _complete(path):
-    """A step gets its name only once it is complete; in an object store, its marker."""
+    """Whether a step is complete.
+
+    A local step gets its name only when it is complete, a step in an object store its marker.
+    """
     return not storage.remote(path) or (path / COMMITTED).exists()
 
 
 def delete(path: storage.Path) -> None:
-    """Delete a step, by one rename or, in an object store, by removing its commit marker first, so
-    that no step is ever half there. If the rest is interrupted, `clear` finishes it at the next
-    start."""
+    """Delete a step so that no step is ever half there.
+
+    A rename comes first, or in an object store the removal of the commit marker. If the rest is
+    interrupted, `clear` finishes it at the next start.
+    """
     if storage.remote(path):
         (path / COMMITTED).unlink(missing_ok=True)  # a deletion whose reply was lost is repeated
         path.rmtree(missing_ok=True)
@@ -67,8 +74,7 @@ def delete(path: storage.Path) -> None:
 
 
 def clear(directory: pathlib.Path) -> None:
-    """Remove what a killed process left of steps that it was deleting or, in an object store,
-    writing."""
+    """Remove the remains of steps that a killed process was deleting or writing."""
     if not storage.remote(directory):
         for left in (*directory.glob(f'*{DELETED}'), *directory.glob(f'*{UNFINISHED}*')):
             shutil.rmtree(left, ignore_errors=True)

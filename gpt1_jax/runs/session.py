@@ -1,4 +1,5 @@
-"""A training run in progress: what pretraining and fine-tuning do alike around the training loop.
+"""Runs a training in its directory: the work around the training loop that pretraining and
+fine-tuning share.
 
 with workdir.hold(directory) as check_lock:
     run = session.train(job, directory, check_lock)
@@ -19,24 +20,24 @@ from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, wor
 from gpt1_jax.training import loop, profiling
 from gpt1_jax.training.loop import Program, TrainState
 
-# Appended to a damaged step's name: it is no step any more, and its number is free again
+# Appended to a damaged step's name, so that it is no longer a step and its number is free again
 DAMAGED = '.damaged'
 
 
 class Job(NamedTuple):
-    """What pretraining and fine-tuning hand to `train`: all that is computed, and from what."""
+    """A training for `train`: everything that is computed, and its inputs."""
 
-    config: dict[str, Any]  # what config.json holds
+    config: dict[str, Any]  # the contents of config.json
     tokenizer: Tokenizer
     program: Program
     batches: loop.Batches
     hyper: dict[str, np.generic]  # the scalars that a step takes besides state and batch
     intervals: loop.Intervals
-    start: Callable[[Any], Any]  # fresh parameters -> those that the run begins with
-    # The Session -> the `evaluate` of loop.fit: state -> its quality, higher is better
+    start: Callable[[Any], Any]  # fresh parameters -> the parameters with which the run begins
+    # Session -> the `evaluate` of loop.fit: state -> its quality, higher is better
     evaluate: Callable[['Session'], Callable[[TrainState], float]]
-    flops_per_token: int = 0  # of a Session
-    after_row: Callable[[int, dict], None] | None = None  # of a Session
+    flops_per_token: int = 0  # as in Session
+    after_row: Callable[[int, dict], None] | None = None  # as in Session
 
 
 def train(
@@ -46,11 +47,11 @@ def train(
     allow_change: bool = False,
     fallback: bool = False,
 ) -> workdir.Run:
-    """Train a Job in its work directory, from its newest checkpoint or from the start, to its last
-    step.
+    """Train a Job in its work directory to its last step.
 
-    check_lock: as workdir.hold gives it. allow_change: as in workdir.compare. fallback: as in
-    `resume`. UserError if the directory has another run.
+    The training starts from the newest checkpoint, if there is one. check_lock: from workdir.hold.
+    allow_change: as in workdir.compare. fallback: as in `resume`. UserError if the directory has
+    another run.
     """
     total = job.intervals.total
     workdir.compare(directory, job.config, allow_change, total)
@@ -70,8 +71,8 @@ def steps_to_keep(
     """(steps, {step: words}) for config.json: the checkpoints that are kept for good.
 
     steps: checkpoint.keep_steps. words_at: {step: words} of checkpoint.keep_words. The result also
-    has the steps that the run in the directory has kept so far. Steps that it made without saving
-    them cannot be kept: a notice names them.
+    has the steps that the run in the directory has kept so far. Steps that the run made without
+    saving them cannot be kept. A notice names them.
     """
     saved = set(checkpoint.steps(directory / 'checkpoints'))
     before = {}
@@ -95,11 +96,10 @@ def steps_to_keep(
 
 
 def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer) -> workdir.Run:
-    """The run to start or to continue in a work directory, once all processes agree on its config
-    and on the code.
+    """Opens the run to start or to continue in a work directory.
 
-    config: as in workdir.start. UserError where processes differ, or where the directory has
-    another tokenizer.
+    All processes must agree on its config and on the code. config: as in workdir.start. UserError
+    if processes differ, or if the directory has another tokenizer.
     """
     fields = {f'config.{name}': value for name, value in rules.flatten(config).items()}
     processes.agree(fields | {'the code': provenance.code_digest()})
@@ -115,10 +115,10 @@ def initial_state(
     fallback: bool = False,
     transfer: Callable[[Any], Any] = lambda fresh: fresh,
 ) -> TrainState:
-    """The state of the run's newest checkpoint, or a fresh one where it has none.
+    """The state of the run's newest checkpoint, or a fresh state if there is no checkpoint.
 
     fallback: as in `resume`. transfer: fresh params -> the params to start from. CheckpointError as
-    in `resume`, or where the checkpoint is another run's.
+    in `resume`, or if the checkpoint belongs to another run.
     """
     state = resume(run.checkpoints, program.state, fallback)
     if state is not None:
@@ -131,13 +131,13 @@ def initial_state(
 def resume(
     directory: storage.Path, abstract: TrainState, fallback: bool = False
 ) -> TrainState | None:
-    """The TrainState of the newest step of a checkpoints directory, or None where there is no step.
+    """The TrainState of the newest step of a checkpoints directory, or None if there is no step.
 
-    fallback: pass over damaged steps, print which and why, and once a sound one is found rename
-    them (30 -> 30.damaged), so that the run can save their numbers again. Prints a line where the
-    run was saved with other versions, flags or devices. CheckpointError where no step is sound
-    (without fallback: where the newest is not), or where the machine rather than the files is at
-    fault.
+    Prints a line if the run was saved with other versions, flags or devices.
+    fallback: pass over damaged steps and print which and why. Once a sound step is found, rename
+              the damaged steps (30 -> 30.damaged), so that the run can save their numbers again.
+    CheckpointError if no step is sound (without fallback: if the newest is not), or if the machine
+    rather than the files is at fault.
     """
     passed = []
     for step in reversed(checkpoint.steps(directory)):
@@ -170,9 +170,9 @@ def resume(
 
 
 def _set_aside(directory, step):
-    """Rename a step; returns its new name. Process 0 does it, the others wait."""
+    """Rename a step, and return its new name. Process 0 renames, the others wait."""
     name = f'{step}{DAMAGED}'
-    while (directory / name).exists():  # it was damaged before
+    while (directory / name).exists():  # an earlier step of this number was damaged too
         name += '2'
     if processes.primary():
         (directory / str(step)).rename(directory / name)
@@ -181,8 +181,10 @@ def _set_aside(directory, step):
 
 
 def _trace(profile, step, total, directory):
-    """The profiling.Trace of config.profile, or of what a resumed run has left of it. UserError
-    where there is nothing to record and nothing was, before the run was interrupted."""
+    """The profiling.Trace for config.profile, clipped to the steps still to run.
+
+    UserError if no step of the span will run and nothing was recorded before.
+    """
     span = rules.span(profile)
     if span and (span[0] >= total or span[1] <= step and not directory.exists()):
         raise UserError(
@@ -194,16 +196,18 @@ def _trace(profile, step, total, directory):
 
 
 class Session:
-    """The log and the checkpoints of a run in progress; what loop.fit takes as its session.
+    """The log and the checkpoints of a run in progress, as loop.fit takes them.
 
-    state: where the training starts. total: its steps. check_lock: as workdir.hold gives it.
-    after_row: (step, values), called after every row of training metrics. flops_per_token: for the
-    rows' 'mfu' (step_cost.flops_per_token); 0
-    where tokens differ in it. first: the step where the training starts. unlogged: of the
+    state:           the state with which the training starts.
+    total:           the steps of the whole training.
+    check_lock:      from workdir.hold.
+    after_row:       (step, values), called after every row of training metrics.
+    flops_per_token: for 'mfu' in the rows (step_cost.flops_per_token). 0 if tokens differ in it.
+    The attribute `first` is the step with which the training starts. `unlogged` is the value in the
     checkpoint from which the run resumes, see `save`.
 
-    A context manager: leaving it waits for the checkpoint being written. After a training that was
-    not cut short it waits for the other processes too, as process 0 deletes old checkpoints until
+    A context manager, which at the end waits for the checkpoint being written. If there was no
+    error, it also waits for the other processes, because process 0 deletes old checkpoints until
     then.
     """
 
@@ -241,7 +245,7 @@ class Session:
                 f'{step - len(self.unlogged):,}',
                 flush=True,
             )
-        # Also where an experiment removed the checkpoints of a finished run, to save space
+        # This also happens if an experiment removed a finished run's checkpoints to save space
         if rows and not step:
             print(
                 f'notice: {run.metrics} has rows up to step {max(rows):,}, but no checkpoint is '
@@ -281,13 +285,18 @@ class Session:
             processes.barrier('the checkpoints are cleaned up')
 
     def show(self, step: int) -> None:
-        """Print the step, only on a terminal, where the next step or any line, all of them longer,
-        overwrites it."""
+        """Print the step if stdout is a terminal.
+
+        The next step or any other line overwrites it, because all lines are longer.
+        """
         if sys.stdout.isatty():
             print(f'step {step:,}/{self._total:,}', end='\033[K\r', flush=True)
 
     def log(self, step: int, values: dict) -> None:
-        """A row of training metrics, of log_window.Window.row: into metrics.jsonl, and printed."""
+        """Append a row of training metrics to metrics.jsonl, and print it.
+
+        values: from log_window.Window.row.
+        """
         self._check_lock()
         values = values | device_peaks.measured(
             values['tokens_per_s'], self._flops_per_token, self._mesh
@@ -299,14 +308,17 @@ class Session:
             self._after_row(step, values)
 
     def append(self, step: int, values: dict) -> None:
-        """A row of metrics.jsonl."""
+        """Append a row to metrics.jsonl."""
         self._metrics.append({'step': step} | values)
 
     def save(
         self, state: TrainState, step: int, quality: float | None, unlogged: Sequence[dict]
     ) -> None:
-        """A checkpoint. quality: higher is better; None where the state was not evaluated.
-        unlogged: the metrics of each step since the last row of metrics.jsonl."""
+        """Save a checkpoint.
+
+        quality: higher is better, None if the state was not evaluated. unlogged: the metrics of
+        each step since the last row of metrics.jsonl.
+        """
         self._check_lock()
         self._metrics.upload()
         self._writer.save(state, self._meta | {'unlogged': list(unlogged)}, quality)

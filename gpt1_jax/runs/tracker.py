@@ -1,8 +1,8 @@
-"""A run's metrics in other places: TensorBoard's event files (extra `tensorboard`), Weights &
-Biases or Trackio.
+"""Copies a run's metrics to TensorBoard's event files (extra `tensorboard`), Weights & Biases or
+Trackio.
 
-metrics.jsonl stays the source. The two services have one interface: init, log, finish. Their own
-variables hold: WANDB_MODE=offline, WANDB_ENTITY, TRACKIO_DIR, ...
+metrics.jsonl stays the source. The two services have the same interface: init, log, finish. Their
+environment variables hold: WANDB_MODE=offline, WANDB_ENTITY, TRACKIO_DIR, ...
 """
 
 import importlib
@@ -18,15 +18,16 @@ FILE = 'tracker.json'  # in the run directory: {service: the run's id there}
 
 
 class Events:
-    """TensorBoard's event file of a run that resumes from `step`, without TensorFlow: by
-    tensorboardX.
+    """Writes TensorBoard's event file of a run that resumes from `step`.
 
-    Each start of a run writes a file of its own. Its first event marks the step from which the run
-    resumes: TensorBoard drops later points of earlier files, as results.Log drops those rows.
+    tensorboardX writes it, without TensorFlow. Each start of a run writes a new file. The first
+    event marks the step from which the run resumes. TensorBoard then drops later points of earlier
+    files, as results.Log drops later rows.
 
-    directory: of the run's event files; a file for an object store is kept on this host until
-    `upload`. rows: those of metrics.jsonl up to the step, written first where there is no event
-    file yet.
+    directory: of the run's event files. A file for an object store is kept on this host until
+               `upload`.
+    rows:      the rows of metrics.jsonl up to the step. They are written first if there is no event
+               file yet.
     """
 
     def __init__(self, directory: storage.Path, step: int, rows: list[dict]) -> None:
@@ -35,7 +36,7 @@ class Events:
         # SummaryWriter's thread would hang on a full disk
         from tensorboardX.record_writer import RecordWriter
 
-        # TensorBoard reads files in the order of their names: by time, within a second by step.
+        # TensorBoard reads files in the order of their names: by time, within a second by step
         self._file = (
             directory / f'events.out.tfevents.{int(time.time()):010}.{platform.node()}.{step:010}'
         )
@@ -49,8 +50,10 @@ class Events:
             self.append(row)
 
     def append(self, row: dict) -> None:
-        """A point for each number of a row of metrics.jsonl, under its name; on the disk when this
-        returns."""
+        """Write a point for each number of a row of metrics.jsonl, under its name.
+
+        The points are on the disk when this returns.
+        """
         from tensorboardX.proto.summary_pb2 import Summary
 
         values = [
@@ -76,12 +79,15 @@ class Events:
 class Tracker:
     """A run on a tracking service, begun or continued.
 
-    service: 'wandb' or 'trackio'. project: its group of runs there. directory: the run's. config:
-    its fields.
-    rows: those of metrics.jsonl from which it resumes, logged first where the service does not have
-    the run yet. known: later rows that an earlier start logged; made again, they have the same
-    values and are not logged twice. UserError where the service refuses the run, as without a
-    login.
+    service:   'wandb' or 'trackio'.
+    project:   its group of runs there.
+    directory: the run's directory.
+    config:    the run's fields.
+    rows:      the rows of metrics.jsonl from which the run resumes. They are logged first if the
+               service does not have the run yet.
+    known:     later rows that an earlier start logged. When they are made again, they have the same
+               values and are not logged twice.
+    UserError if the service refuses the run, as without a login.
     """
 
     def __init__(
@@ -99,13 +105,13 @@ class Tracker:
         name = f'{file.parent.name}-{secrets.token_hex(4)}' if first else found[service]
         self._known = set() if first else {_key(row) for row in known}
         local = storage.cache(directory) if storage.remote(directory) else directory
-        # It writes to DIR/wandb
+        # wandb writes to DIR/wandb
         how = {'id': name, 'dir': str(local)} if service == 'wandb' else {}
         try:
             self._run = importlib.import_module(service).init(
                 project=project, name=name, config=config, resume='allow', **how
             )
-        # Of any kind: the services raise their own, and those of the network
+        # Any exception: the services raise their classes, and the network's
         except Exception as error:
             raise UserError(
                 f'{service}: {one_line(str(error), 300)}: log in, work offline '
@@ -113,7 +119,7 @@ class Tracker:
                 "leave config.tracker = ''"
             ) from None
         if first:
-            # Only now: a start that was refused logged nothing
+            # Not earlier, because a start that is refused logs nothing
             storage.write_json(file, found | {service: name})
             for row in rows:
                 self.append(row)
@@ -129,10 +135,10 @@ class Tracker:
             self._run.log(numbers, step=row['step'])
 
     def close(self) -> None:
-        """Send the rest."""
+        """Send the remaining rows."""
         self._run.finish()
 
 
 def _key(row):
-    """What tells the rows of a run apart: a step has one of training and one of validation."""
+    """The key of a row in a run. A step may have a row of training and a row of validation."""
     return row['step'], frozenset(row)

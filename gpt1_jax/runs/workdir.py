@@ -20,8 +20,7 @@ from gpt1_jax.parallel import processes
 from gpt1_jax.rules import flatten
 from gpt1_jax.runs import checkpoint, console, lock, provenance, results
 
-# Fields that may differ between a run and its continuation: they say how it is run, not what is
-# computed.
+# Fields that may differ between a run and its continuation. They do not change what is computed.
 FREE = (
     'log_every',
     'eval.every',
@@ -59,9 +58,9 @@ FREE = (
     'project',
     'init_from',
     'init_step',
-)  # the digest of the weights that they name is fingerprint.origin
-# Fields that act in evaluation alone; with data.skip_bad or without, a run that trained has the
-# same training rows.
+)  # for the last two fields, fingerprint.origin has the digest of the weights
+# Fields that act only in evaluation. A run that trained has the same training rows with and without
+# data.skip_bad.
 SCORING = (
     'eval.windows',
     'data.eval_rows',
@@ -69,7 +68,7 @@ SCORING = (
     'lengths',
     *(f'custom.{name}' for name in ('name', 'files.', 'id', 'metrics', 'positive')),
 )
-# Fields that make it another run, which needs a new work directory.
+# A change in these fields makes another run, which needs a new work directory.
 FIXED = (
     'kind',
     'seed',
@@ -96,7 +95,7 @@ FIXED = (
         )
     ),
 )
-# What digests in config.json are of, for messages
+# {prefix of a digest's name in config.json: what the digest stands for}, for messages
 CONTENTS = {
     'fingerprint.tokens': 'the prepared text',
     'fingerprint.tokenizer': 'the vocabulary',
@@ -109,8 +108,10 @@ CONTENTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run in its directory: what init_from, evaluation and export read. config: the contents of
-    config.json."""
+    """A run in its directory, as init_from, evaluation and export read it.
+
+    config: the contents of config.json.
+    """
 
     path: storage.Path
     config: dict
@@ -125,8 +126,11 @@ class Run:
 
     @property
     def outputs(self) -> storage.Path:
-        """Where evaluations write: the run, or the working directory for one that was imported into
-        the cache."""
+        """The directory to which evaluations write.
+
+        It is the run's directory, or for a run that was imported into the cache the working
+        directory.
+        """
         imported = storage.absolute(storage.cache('')) in storage.absolute(self.path).parents
         return storage.path('.') if imported else self.path
 
@@ -138,14 +142,15 @@ class Run:
         return self.outputs / f'predictions_{name}.jsonl'
 
     def trained_with(self, hashes: dict[str, str]) -> bool:
-        """Whether files with these hashes are those of training, or the run does not record them
-        (imported weights)."""
+        """Whether the run was trained with files of these hashes.
+
+        Also True if the run does not record its files (imported weights).
+        """
         known = self.config['fingerprint'].get('files')
         return not known or {*hashes.values()} <= {*known.values()}
 
     def tokenizer(self) -> Tokenizer:
-        """The run's tokenizer. CheckpointError where it is not the one that the run was trained
-        with."""
+        """The run's tokenizer. CheckpointError if the run was trained with another tokenizer."""
         directory = self.path / 'tokenizer'
         tokenizer = Tokenizer.load(directory)
         expected = self.config['fingerprint'].get('tokenizer')
@@ -163,8 +168,10 @@ class Run:
         return checkpoint.steps(self.checkpoints)
 
     def progress(self) -> tuple[int | None, int | None]:
-        """(the latest saved step, 0 for imported weights; the steps of the whole training), None
-        where unknown."""
+        """(the latest saved step, the steps of the whole training). None if unknown.
+
+        Imported weights have step 0.
+        """
         saved = self.steps()
         return (
             (saved[-1], checkpoint.read_meta(self.checkpoints, saved[-1]).get('total'))
@@ -173,10 +180,9 @@ class Run:
         )
 
     def step(self, chosen: int | None = None) -> int:
-        """The chosen step, or by default the best one of a fine-tuned run and the latest one of a
-        pretrained run.
+        """The chosen step, by default a fine-tuned run's best or a pretrained run's latest step.
 
-        UserError where there is no such step, CheckpointError where another run saved it.
+        UserError if there is no such step. CheckpointError if another run saved it.
         """
         found = self.steps()
         if not found:
@@ -196,8 +202,7 @@ class Run:
         return chosen
 
     def origin(self, step: int) -> dict:
-        """What a row of results.jsonl records of the parameters, the device and the code that it
-        comes from."""
+        """The fields of a row of results.jsonl about its parameters, device and code."""
         return {
             'run': str(self.path),
             'step': step,
@@ -207,16 +212,14 @@ class Run:
         }
 
     def was_changed(self) -> bool:
-        """Whether other settings than config.json's trained or evaluated some of its steps, by
-        --allow_change."""
+        """Whether some steps were trained or evaluated with other settings, by --allow_change."""
         found = False
         for row in results.read(self.path / 'environment.jsonl', results.OF_A_START):
             found = row['step'] > 0 and (found or bool(row.get('changed')))
         return found
 
     def trained(self) -> bool:
-        """Whether anything is there that was computed with config.json: a saved step, or a row of
-        metrics."""
+        """Whether the run has computed anything: a saved step, or a row of metrics."""
         return bool(self.steps()) or self.metrics.exists()
 
     def digest(self, step: int) -> str:
@@ -224,9 +227,11 @@ class Run:
         return checkpoint.params_digest(checkpoint.read_meta(self.checkpoints, step))
 
     def check_checkpoint(self, step: int) -> None:
-        """CheckpointError where the config saved with a checkpoint is not of config.json's run:
-        another seed, task or data, or other sizes, some of which (such as n_head) show in no
-        array's shape."""
+        """CheckpointError if a checkpoint's config does not belong to config.json's run.
+
+        Then the seed, the task, the data or the sizes differ. Some sizes, such as n_head, do not
+        show in any array's shape.
+        """
         saved = checkpoint.read_meta(self.checkpoints, step).get('config', self.config)
         differing = changed(saved, self.config)
         fixed = [line for name, line in differing.items() if listed(name, FIXED)]
@@ -239,13 +244,16 @@ class Run:
 
 
 def load(path: str | storage.Path) -> Run:
-    """The Run in a directory. UserError where there is none, or its config.json is damaged, or
-    names code that is not trusted (user_code.py)."""
+    """The Run in a directory.
+
+    UserError if the directory has no run, or if its config.json is damaged or names code that is
+    not trusted (user_code.py).
+    """
     path = storage.path(path)
     config = read_config(path)
     file = path / 'config.json'
     try:
-        # Before the first step nothing was trained with it
+        # Before the first step nothing was trained with the code
         if checkpoint.steps(path / 'checkpoints'):
             user_code.check(path, config['fingerprint'].get('code', {}))
         model = config['model']
@@ -259,8 +267,10 @@ def load(path: str | storage.Path) -> Run:
 
 
 def read_config(path: str | storage.Path) -> dict:
-    """The contents of a run's config.json, of which nothing but the groups is checked. UserError if
-    it has none."""
+    """The contents of a run's config.json. Only the groups are checked.
+
+    UserError if the directory has no config.json, or a damaged one.
+    """
     path = storage.path(path)
     file = path / 'config.json'
     if not file.is_file():
@@ -282,10 +292,8 @@ def read_config(path: str | storage.Path) -> dict:
 
 
 def check(path: storage.Path, kind: str = '') -> None:
-    """UserError where a path is a file, or a directory that holds something other than a run, or a
-    run of another kind.
-    """
-    # Of a process that was killed before it wrote config.json.
+    """UserError if a path is a file, or holds something other than a run of this kind."""
+    # A process that was killed before it wrote config.json leaves these
     leftovers = ('tokens', 'tokenizer', 'environment.jsonl', 'config.json.partial', lock.FILE)
     if path.exists() and not path.is_dir():
         raise UserError(f'{path}: is a file, not a directory')
@@ -298,9 +306,11 @@ def check(path: storage.Path, kind: str = '') -> None:
 
 @contextlib.contextmanager
 def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
-    """Hold a run directory's lock (lock.hold); of several processes only process 0 does. Yields a
-    function that raises UserError once another process has taken the lock over. UserError, in every
-    process, where it is held elsewhere."""
+    """Hold a run directory's lock (lock.hold). Of several processes only process 0 holds it.
+
+    Yields a function that raises UserError once another process has taken the lock over. UserError
+    in every process if the lock is held elsewhere.
+    """
     check(path)
     with contextlib.ExitStack() as stack:
         held = None
@@ -308,7 +318,7 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
         if processes.primary():
             try:
                 held = stack.enter_context(lock.hold(path))
-            except (UserError, OSError) as error:  # in every process: the others would wait
+            except (UserError, OSError) as error:  # raised below in every process, or others wait
                 refusal = os_line(error) if isinstance(error, OSError) else str(error)
         refusal = processes.from_primary(refusal)
         if refusal:
@@ -317,10 +327,10 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
 
 
 def start(path: storage.Path, config: dict, tokenizer: Tokenizer) -> Run:
-    """Create a run directory, or open the one there to continue its run; of several processes only
-    process 0 writes. config.json stays as it is until `write_config`.
+    """Create a run directory, or open an existing directory to continue its run.
 
-    config: the effective one, a nested dict with 'kind' and 'fingerprint'. UserError for another
+    Of several processes only process 0 writes. config.json stays as it is until `write_config`.
+    config: the effective config, a nested dict with 'kind' and 'fingerprint'. UserError for another
     run's tokenizer.
     """
     if not processes.primary():
@@ -334,14 +344,16 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer) -> Run:
 
 
 def write_config(run: Run) -> None:
-    """Write config.json, with which the directory is a run's."""
+    """Write config.json, which makes the directory a run's directory."""
     storage.write(run.path / 'config.json', json.dumps(run.config, indent=1).encode() + b'\n')
 
 
 def describe(run: Run, step: int, params: Any) -> None:
-    """Append this start to environment.jsonl: from which step, what changed in the config, when,
-    where, with which versions and devices; then write config.json, and parameters.txt, the table of
-    parameters. Of several processes only process 0 writes."""
+    """Append this start to environment.jsonl, then write config.json and parameters.txt.
+
+    A start has its first step, the changes in the config, the time, the host, the versions and the
+    devices. parameters.txt is the table of parameters. Of several processes only process 0 writes.
+    """
     if not processes.primary():
         return
     lines = compare(run.path, run.config, allow_change=True)
@@ -366,8 +378,10 @@ def describe(run: Run, step: int, params: Any) -> None:
 
 
 def changed(old: dict, new: dict) -> dict[str, str]:
-    """{'batch.size': 'batch.size: 8 -> 16'} of the fields that differ between two configs, without
-    those in FREE."""
+    """{'batch.size': 'batch.size: 8 -> 16'} of the fields that differ between two configs.
+
+    Fields in FREE are left out.
+    """
     old = json.loads(json.dumps(flatten(old)))  # tuples become lists, as in config.json
     new = json.loads(json.dumps(flatten(new)))
     lines = {}
@@ -383,19 +397,22 @@ def changed(old: dict, new: dict) -> dict[str, str]:
 def compare(
     path: storage.Path, config: dict, allow_change: bool = False, total: int | None = None
 ) -> list[str]:
-    """What changed in the config since the run in a directory, a line a field; [] where nothing was
-    trained there.
+    """The changes in the config since the run in a directory, a line for each field.
 
-    config: as in `start`. allow_change: continue although the length, the learning rate or the like
-    changed. total: the steps of the whole training. UserError for a run that this one cannot
-    continue, and where all its steps are made, so that other settings would train nothing."""
+    [] if nothing was trained there.
+    config:       as in `start`.
+    allow_change: continue although the length, the learning rate or a similar field changed.
+    total:        the steps of the whole training.
+    UserError if the run there cannot be continued with this config. UserError also if all its steps
+    are made, so that other settings would train nothing.
+    """
     if not (path / 'config.json').exists():
         return []
     there = load(path)
     _check_kind(path, there.config['kind'], config['kind'])
     if not there.trained():
         return []
-    # May be mended before a first step
+    # Before a first step, the code may be mended
     code = {} if there.steps() else {'code': config['fingerprint'].get('code')}
     lines = changed(there.config | {'fingerprint': there.config['fingerprint'] | code}, config)
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
@@ -430,6 +447,8 @@ def _check_kind(path, kind, wanted):
 
 
 def listed(field: str, names: Iterable[str]) -> bool:
-    """Whether a field such as 'model.dtype' is one of FREE or FIXED, where 'model.' stands for all
-    fields of model."""
+    """Whether a field such as 'model.dtype' is in a list such as FREE or FIXED.
+
+    In the list 'model.' stands for all fields of model.
+    """
     return any(field == name or (name.endswith('.') and field.startswith(name)) for name in names)

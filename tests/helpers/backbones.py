@@ -1,4 +1,4 @@
-"""A GPT and an LSTM in small, random weights of theirs, and their states."""
+"""A small GPT and a small LSTM, with random weights and their states."""
 
 import dataclasses
 import functools
@@ -35,7 +35,7 @@ KEY = Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))
 
 @functools.cache
 def weights(model, seed=1):
-    """Shared by the tests of a process: not to be changed."""
+    """The result is shared by the tests of a process. Do not change it."""
     return (reference_lstm.weights if isinstance(model, LSTM) else reference.random_like)(
         shapes(model), seed
     )

@@ -1,13 +1,13 @@
-"""Bad input out of good: a file's bytes, its JSON or its place in the directory changed as disks,
-editors, exports and people change them. Every choice is drawn from hypothesis, so that a failure
-shrinks and comes again."""
+"""Makes bad input from good input: changes a file's bytes, its JSON or its place in the directory
+as disks, editors, exports and people do. hypothesis draws every choice, so that a failure shrinks
+and can be repeated."""
 
 import json
 import os
 
 from hypothesis import strategies as st
 
-# What is put into a file, or in the place of one of its cells.
+# Bytes that are put into a file, or in the place of one of its cells.
 PIECES = (
     b'',
     b' ',
@@ -24,7 +24,7 @@ PIECES = (
     b'\n\n\n',
     b'\x1a',
     b'\x1b[2J',
-    # No UTF-8
+    # Not UTF-8
     b'\xef\xbb\xbf',
     b'\xff',
     b'\xc3',
@@ -77,8 +77,8 @@ PIECES = (
     b'entailment',
 )
 
-# What is put in the place of a JSON value, as text, since some of it is no JSON, or none that
-# Python would write.
+# Texts that are put in the place of a JSON value. Some are not JSON, or not JSON that Python would
+# write.
 VALUES = (
     'null',
     'true',
@@ -133,7 +133,7 @@ def data(draw, content: bytes, is_json: bool) -> bytes:
 
 
 def place(draw, path) -> None:
-    """Something else where a file is: nothing, a directory, a link to nothing or to itself."""
+    """Replaces a file by nothing, a directory, a link to nothing or a link to itself."""
     kind = draw(st.sampled_from(('missing', 'directory', 'dangling', 'loop')))
     path.unlink()
     if kind == 'directory':
@@ -182,7 +182,7 @@ def line_changed(draw, content):
 
 
 def cell_changed(draw, content):
-    """A cell of one line, or of all: a column dropped, doubled, or something else in its place."""
+    """Drops, doubles or replaces a cell of one line, or of all lines."""
     separator = draw(st.sampled_from((b'\t', b',', b' ', b'"', b'>')))
     lines = content.split(b'\n')
     everywhere = draw(st.sampled_from((False, False, True)))
@@ -241,7 +241,7 @@ BYTES = (
 
 
 def in_json(draw, content):
-    """One value of a JSON text, or of one line of JSON lines: replaced, removed, or given twice."""
+    """Replaces, removes or repeats one value of a JSON text, or of one line of JSON lines."""
     lines = [content]
     try:
         json.loads(content)
@@ -274,7 +274,7 @@ def in_json(draw, content):
 
 
 def places(value):
-    """(container, key) of every value inside a JSON value, containers before what they hold."""
+    """(container, key) of every value inside a JSON value, containers before their contents."""
     waiting = [value]
     while waiting:
         container = waiting.pop()

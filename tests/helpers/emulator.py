@@ -1,9 +1,9 @@
-"""An object store on this machine: as much of Google's storage API as gcsfs and TensorStore ask
-for.
+"""Runs an object store on this machine, with as much of Google's storage API as gcsfs and
+TensorStore use.
 
-gcp-storage-emulator, with what it leaves out and OCDBT needs: the generation of an object that is
-read, and writes that are refused where the object has another one by now. It also loses a '\\r' at
-the end of an upload. emulator.py PORT serves it.
+This is gcp-storage-emulator, with two additions that OCDBT needs: a read returns the object's
+generation, and a write is refused if the generation has changed. gcp-storage-emulator also loses a
+'\\r' at the end of an upload. emulator.py PORT serves the store.
 """
 
 import atexit
@@ -20,8 +20,10 @@ import urllib.request
 
 @functools.cache
 def bucket():
-    """'gs://bucket', empty at first; the environment of this process and of those that it starts
-    leads there."""
+    """'gs://bucket', empty at first.
+
+    The environment of this process and of processes that it starts leads there.
+    """
     from experiments.launch.local import free_port
 
     url = f'http://localhost:{(port := free_port())}'
@@ -76,8 +78,11 @@ def serve(port):
         real_post(handler)
 
     def read(handler, query):
-        """gcsfs ends lines in '\\n', and the e-mail parser used there takes '\\r\\n' for one line
-        break."""
+        """Mends line ends.
+
+        gcsfs ends lines in '\\n', and the e-mail parser used there takes '\\r\\n' for one line
+        break.
+        """
         if not handler.headers.get('content-type', '').startswith('multipart/related'):
             return real_read(handler, query)
         body = handler.rfile.read(int(handler.headers['content-length']))
@@ -106,7 +111,7 @@ def serve(port):
 
 
 def _with_parent(parent):
-    """End this process when the one that started it has ended."""
+    """Ends this process when its parent has ended."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(0)

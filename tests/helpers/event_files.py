@@ -1,5 +1,5 @@
-"""TensorBoard's event files, read as TensorBoard reads them: TFRecords with their checksums, files
-in order of name."""
+"""Reads TensorBoard's event files as TensorBoard does: TFRecords with their checksums, files in the
+order of their names."""
 
 import struct
 
@@ -10,8 +10,10 @@ import short_runs
 
 
 def records(content):
-    """The payloads; a last one that a kill has cut is left out. AssertionError where a checksum is
-    wrong."""
+    """The payloads, without a last payload that a kill has cut.
+
+    AssertionError if a checksum is wrong.
+    """
     while len(content) >= 12:
         size, crc = struct.unpack('<QI', content[:12])
         assert crc == masked_crc32c(content[:8])
@@ -25,8 +27,10 @@ def records(content):
 
 
 def points(directory):
-    """{name: [(step, value), ...]} of all files: a session's start drops the points from its step
-    on."""
+    """{name: [(step, value), ...]} of all files.
+
+    A session's start drops the points from its step on.
+    """
     found = {}
     for file in sorted(directory.iterdir(), key=lambda file: file.name):
         for number, payload in enumerate(records(file.read_bytes())):

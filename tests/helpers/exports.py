@@ -1,5 +1,4 @@
-"""Runs to export to Hugging Face, a pretrained and a fine-tuned one, and what two runs have in
-common."""
+"""A pretrained and a fine-tuned run to export to Hugging Face, and comparisons of two runs."""
 
 import json
 import shutil
@@ -23,7 +22,7 @@ TOKENS = 'f' * 64  # the corpus's hash
 
 
 def saved(directory, config, vocabulary, model, K, steps, first):
-    """A run as training leaves it after `steps` updates, with random weights of any size."""
+    """Makes a run as training leaves it after `steps` updates, with random weights of any size."""
     params = reference.random_like(shapes(model, K), seed=3)
     return saved_lib.run(
         directory, json.loads(json.dumps(config)), vocabulary, params, steps, first
@@ -31,8 +30,10 @@ def saved(directory, config, vocabulary, model, K, steps, first):
 
 
 def pretrained(directory, steps=4, first=4):
-    """A run as pretraining leaves it after four steps or so many, of which those from `first` on
-    are kept."""
+    """Makes a run as pretraining leaves it, by default after four steps.
+
+    The steps from `first` on are kept.
+    """
     vocabulary = bpe_training.train([' '.join(WORDS).capitalize() + ', and.'], merges=90)
     config = pretrain_config('books', model__n_inner=64, model__n_ctx=48).to_dict()
     fields = build.own_fields(config['model']) | {'vocab_size': vocabulary.vocab_size}
@@ -90,7 +91,7 @@ def restored(run):
 
 
 def same_run(run, other):
-    """Whether weights, to the bit, sizes and vocabulary are the same."""
+    """Whether two runs have the same weights, to the bit, sizes and vocabulary."""
     ours, theirs = (jax.tree_util.tree_leaves_with_path(restored(one)) for one in (run, other))
     for (path, leaf), (place, found) in zip(ours, theirs, strict=True):
         assert place == path and found.tobytes() == leaf.tobytes() and found.shape == leaf.shape, (

@@ -50,7 +50,7 @@ class FakeHub:
         return str(directory)
 
     def offline(self, name, repo_type, revision, allow_patterns):
-        """As without a network: what was downloaded before."""
+        """Behaves as without a network: only files that were downloaded before are there."""
         if (repo_type, name, revision) not in self.downloaded:
             raise ConnectionError('no route to host')
         return self.downloaded[repo_type, name, revision]

@@ -1,5 +1,5 @@
-"""What is fuzzed of the files, labelled sets (fuzz_sets.py) aside: small valid ones, the function
-that reads each, and what it must give."""
+"""Fuzz targets for files other than labelled sets (fuzz_sets.py): small valid files, the functions
+that read them, and the expected results."""
 
 import bz2
 import dataclasses
@@ -34,9 +34,11 @@ from own_sets import lines
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """files: {path under the directory: content}, valid together. read: directory -> whatever, with
-    its own asserts;
-    UserError where it refuses. named: the directory is in every message."""
+    """A target.
+
+    files: {path under the directory: content}, valid together. read: directory -> any result, with
+    asserts. Raises UserError if it refuses the files. named: the directory is in every message.
+    """
 
     name: str
     files: dict[str, bytes]
@@ -91,8 +93,7 @@ def written(write) -> dict[str, bytes]:
 
 
 def tokenizers(world):
-    """A saved tokenizer, the two files of the published kind, and the one that Hugging Face makes
-    of them."""
+    """A saved tokenizer, the two published files, and Hugging Face's file made from them."""
     pair = written(released.vocabulary)
 
     def from_pair(directory):
@@ -139,7 +140,7 @@ def encodes(vocabulary):
 
 
 def weights():
-    """A directory of Hugging Face, the header of its weights a file of its own."""
+    """A Hugging Face directory, with the header of its weights as a separate file."""
     given = released.arrays(n_ctx=8, n_embd=4, n_layer=1)
     content = safetensors.numpy.save(
         {f'transformer.{name}': x for name, x in released.hugging_face(given).items()}

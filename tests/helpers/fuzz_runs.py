@@ -1,4 +1,4 @@
-"""What is fuzzed of run directories: all that programs do with them before they compute."""
+"""Fuzz targets for run directories: everything that programs do with them before they compute."""
 
 import contextlib
 import types
@@ -19,11 +19,11 @@ from tiny import cola, corpus, finetune_config, load_config, override, pretrain_
 
 
 class Accepted(Exception):
-    """Validation is over: what follows computes."""
+    """Validation is over, and the computation would begin."""
 
 
 def make_world(root):
-    """A prepared corpus, a pretrained run, a fine-tuned one, CoLA."""
+    """A prepared corpus, a pretrained run, a fine-tuned run, CoLA."""
     world = types.SimpleNamespace(
         text=corpus(root / 'text', documents=6, sentences=12),
         cola=cola(root / 'cola'),
@@ -92,8 +92,10 @@ def accepts(function, *arguments):
 
 
 def runs(world):
-    """Files of a pretrained and of a fine-tuned run, read by all that resumes, evaluates or starts
-    from one."""
+    """Files of a pretrained and of a fine-tuned run.
+
+    Every program that resumes, evaluates or starts from a run reads them.
+    """
 
     def target(path, number, call):
         def read(directory):

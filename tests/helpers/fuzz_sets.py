@@ -1,5 +1,5 @@
-"""What is fuzzed of the labelled sets: a few rows of each, laid out as its publisher does, and what
-they must give."""
+"""Fuzz targets for labelled sets: a few rows of each, laid out as by its publisher, and the
+expected results."""
 
 import contextlib
 import math
@@ -22,8 +22,10 @@ from own_sets import FIVE, FIVE_ROWS, LINES, PREMISES, RATING, lines
 
 
 def checked_examples(task, directory, split, n_texts, vocabulary):
-    """Reads a split strictly and with bad rows left out: the two agree, and every example is as it
-    should be."""
+    """Reads a split strictly and with bad rows left out.
+
+    Both must agree, and every example must be valid.
+    """
     skipped = []
     strict = None
     error = None
@@ -61,7 +63,10 @@ def checked_examples(task, directory, split, n_texts, vocabulary):
 
 
 def lay_out(examples, task, vocabulary):
-    """What entry points do with examples before they compute; what does not fit is a UserError."""
+    """Does with examples what entry points do before they compute.
+
+    Examples that do not fit are a UserError.
+    """
     with contextlib.suppress(UserError):  # none of them fits
         left = []
         encoded = inputs.encode_all(examples, task, vocabulary, 64, left.append)
@@ -104,8 +109,10 @@ def check_label(task, split, example):
 
 
 def of_set(name, vocabulary, write=None):
-    """Targets of a published set's splits as its publisher writes them; write: directory -> those
-    of other files."""
+    """Targets for a published set's splits, as its publisher writes them.
+
+    write: directory -> the targets of other files.
+    """
     task = tasks.get(name)
     found = []
     with tempfile.TemporaryDirectory() as root:
@@ -116,7 +123,7 @@ def of_set(name, vocabulary, write=None):
             with contextlib.suppress(UserError, FileNotFoundError):  # not written
                 files = {
                     str(pathlib.Path(file).relative_to(root)): pathlib.Path(file).read_bytes()
-                    # Ax lies beside the folder
+                    # AX lies beside the folder
                     for file in task.files(folder, split)
                     if split != 'ax'
                 }

@@ -1,5 +1,5 @@
-"""Parquet files as the `datasets` library writes them to the Hub: names, types and metadata of the
-set's card."""
+"""Writes Parquet files as the `datasets` library writes them to the Hub, with the names, types and
+metadata of the set's card."""
 
 import json
 
@@ -15,8 +15,10 @@ TYPES = {
 
 
 def feature(kind):
-    """A column's entry in the metadata. kind: a name in TYPES, or the label names of a
-    ClassLabel."""
+    """A column's entry in the metadata.
+
+    kind: a name in TYPES, or the label names of a ClassLabel.
+    """
     if isinstance(kind, list):
         return {'names': kind, '_type': 'ClassLabel'}
     if kind == 'strings':
@@ -25,8 +27,10 @@ def feature(kind):
 
 
 def write(path, columns, rows, metadata=True, **how):
-    """One file. columns: {name: kind}. rows: tuples in that order. how: of
-    pyarrow.parquet.write_table."""
+    """Writes one file.
+
+    columns: {name: kind}. rows: tuples in that order. how: options of pyarrow.parquet.write_table.
+    """
     schema = pa.schema(
         [
             (name, pa.int64() if isinstance(kind, list) else TYPES[kind])

@@ -12,13 +12,12 @@ from gpt1_jax.training import loop
 
 
 class Killed(BaseException):
-    """What ends a run, and the program around it, without a chance to save."""
+    """Ends a run, and the program around it, without a chance to save."""
 
 
 @contextlib.contextmanager
 def power_cut(step):
-    """A run in this context gets no batch for the step that follows `step` others, and ends at
-    once."""
+    """A run in this context gets no batch after `step` steps, and ends at once."""
     fit = loop.fit
 
     def cut(program, state, hyper, batches, *rest):
@@ -36,8 +35,10 @@ def power_cut(step):
 
 @contextlib.contextmanager
 def sigterm(step):
-    """A run in this context is asked to stop while it makes the step after `step` others: it saves
-    that step."""
+    """A run in this context is asked to stop during the step after `step` steps.
+
+    It saves that step.
+    """
     show = Session.show
 
     def kill(session, number):

@@ -70,7 +70,7 @@ def ended(process):
 
 
 def wait_for(condition, process, timeout=200):
-    """Until it holds; an error where the process has ended before."""
+    """Waits until the condition holds. An error if the process has ended before."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()

@@ -19,7 +19,7 @@ def mesh_of(sizes):
 
 
 def init(model, K=None):
-    """seed -> parameters, of a backbone (K None) or of a model of K sequences."""
+    """A function seed -> parameters, for a backbone (K None) or a model of K sequences."""
     if K is not None:
         return functools.partial(heads.init_params, model, K)
     return lambda seed: model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']

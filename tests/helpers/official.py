@@ -1,5 +1,4 @@
-"""Hand-written rows, laid out as the sets' publishers lay theirs out: of those that are not beside
-the clone."""
+"""Writes hand-written rows as the sets' publishers do, for sets that are not beside the clone."""
 
 import json
 import random
@@ -160,8 +159,10 @@ MINIMAL_PAIR_SETS = [
 
 
 def blimp(directory, pairs=8):
-    """Write minimal pairs of made-up sentences; pair 3 of birds_1 is one sentence twice, and pair 2
-    of hills, too, but for its capitals. Returns the directory."""
+    """Write minimal pairs of made-up sentences, and return the directory.
+
+    Pair 3 of birds_1 is one sentence twice. So is pair 2 of hills, apart from capitals.
+    """
     directory.mkdir(parents=True)
     for name, term, field in MINIMAL_PAIR_SETS:
         lines = []

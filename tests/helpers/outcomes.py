@@ -26,7 +26,7 @@ class Made:
         value=None,
         group=None,
     ):
-        """right: the number of items that are right, the first ones."""
+        """right: the number of items that are right. The first items are."""
         rows = []
         for selection in selections:
             path = self.directory / f'{task}-{condition}-{seed}-{split}-{selection}.jsonl'

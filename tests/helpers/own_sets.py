@@ -1,5 +1,5 @@
-"""Own sets as config.custom describes them: with choices, a score or labels; rows, and the Examples
-of these."""
+"""Custom sets for config.custom, with choices, a score or labels: their rows and the Examples of
+these rows."""
 
 import json
 

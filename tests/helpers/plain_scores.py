@@ -8,7 +8,7 @@ import reference_lstm
 
 
 def states(params, ids):
-    """float64[n, D]: at each of the ids."""
+    """The hidden states at each of the ids, float64[n, D]."""
     ids = np.array([ids])
     return (
         reference.gpt(params, ids)[0]
@@ -18,13 +18,12 @@ def states(params, ids):
 
 
 def logits(params, ids):
-    """float64[n, V]: of what follows each of the ids."""
+    """The logits of the token after each of the ids, float64[n, V]."""
     return states(params, ids) @ np.asarray(params['embed']['tokens'], np.float64).T
 
 
 def last(params, ids, n):
-    """(float64[n], the log P of each of the last n ids given those before it; whether each is the
-    most probable)."""
+    """(log P of each of the last n ids, float64[n], and whether all are the most probable)."""
     found = logits(params, ids[:-1])[-n:]
     wanted = np.array(ids[-n:])
     return -reference.cross_entropy(found, wanted), bool((found.argmax(-1) == wanted).all())

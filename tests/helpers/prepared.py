@@ -1,12 +1,14 @@
-"""TFDS data prepared in a test by the builders that TFDS ships: they parse the rows, only the
-download is skipped."""
+"""Prepares TFDS data in a test with TFDS's builders. They parse the rows, and only the download is
+skipped."""
 
 import importlib
 
 
 def prepare(data_dir, name, splits, config=None, builder='Builder'):
-    """Prepare a set as `tfds build` does. splits: {TFDS split: what the builder's
-    _generate_examples takes}."""
+    """Prepare a set as `tfds build` does.
+
+    splits: {TFDS split: the argument of the builder's _generate_examples}.
+    """
     module = (
         f'tensorflow_datasets.text.{name}'
         if name in ('glue', 'definite_pronoun_resolution')

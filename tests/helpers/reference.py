@@ -1,5 +1,5 @@
-"""What the tests compare with: GPT-1 in plain numpy float64, written from the paper and the
-released code, and the names of Hugging Face.
+"""The reference of the tests: GPT-1 in plain numpy float64, written from the paper and the released
+code, and the names of Hugging Face.
 
 Nothing here imports gpt1_jax. Parameters are the library's tree, as it is stored.
 """
@@ -60,8 +60,10 @@ def gelu(x):
 
 
 def table(params, rate=0.0, key=None):
-    """The one matrix of the released code: tokens, then specials, then positions, dropped as
-    one."""
+    """The single matrix of the released code: tokens, then specials, then positions.
+
+    Dropout acts on the whole matrix.
+    """
     embed = params['embed']
     rows = np.concatenate(
         [embed[n] for n in ('tokens', 'specials', 'positions') if n in embed]
@@ -118,8 +120,7 @@ def cross_entropy(logits, targets):
 
 
 def hugging_face(tree):
-    """A GPT tree of ours (parameters or gradients) under OpenAIGPTLMHeadModel's names, as numpy
-    arrays."""
+    """A gpt1_jax tree (parameters or gradients) under OpenAIGPTLMHeadModel's names, in numpy."""
     D = tree['embed']['tokens'].shape[1]
     kernels = {
         'attn.c_attn': ('attn', 'qkv', (D, -1)),
@@ -146,8 +147,10 @@ def hugging_face(tree):
 
 
 def random_like(shapes, seed, scale=0.3):
-    """A tree of float32 arrays of these shapes, gains near 1, all else N(0, scale^2): no leaf is
-    left at zero."""
+    """A tree of random float32 arrays of these shapes.
+
+    Gains are near 1, all other arrays are N(0, scale^2), so that no leaf is zero.
+    """
     generator = np.random.default_rng(seed)
 
     def fill(tree, name=''):

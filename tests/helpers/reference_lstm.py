@@ -1,4 +1,4 @@
-"""What the LSTM's tests compare with: the layer in plain numpy float64. Nothing here imports
+"""The reference of the LSTM's tests: the layer in plain numpy float64. Nothing here imports
 gpt1_jax."""
 
 import numpy as np

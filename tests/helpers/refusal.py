@@ -14,8 +14,10 @@ def refusal(call, *arguments, **options) -> str:
 
 
 def refused_flips(path, read, step=1) -> int:
-    """Flips a bit of every step-th byte of a file in turn: what is read stays the same, or one line
-    names the file. How many are refused."""
+    """Flips a bit of every step-th byte of a file in turn, and counts the refusals.
+
+    Each time the result must stay the same, or one line must name the file.
+    """
     data = path.read_bytes()
     expected = read()
     refused = 0

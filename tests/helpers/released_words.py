@@ -1,5 +1,5 @@
-"""The words that the released code's BPE gets of a text: those of all lines, with '\\n ' between
-two lines."""
+"""The words of a text that the released code's BPE gets: the words of all lines, with '\\n '
+between two lines."""
 
 from gpt1_jax.data import text
 

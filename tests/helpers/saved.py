@@ -1,5 +1,5 @@
-"""A training program of four arrays, and checkpoints of it: enough to test what is written and
-read. Whole runs."""
+"""A training program of four arrays and its checkpoints, to test writing and reading. Also whole
+runs."""
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +31,11 @@ def make(width=8):
 
 
 def run(path, config, tokenizer, params, steps=1, first=1, by=1):
-    """A run's directory as training leaves it: that of `config` with these parameters as its last
-    and best step, which is the step's number; those from `first` on before it, `by` apart, hold
-    other models, of other signs and sizes."""
+    """Makes a run's directory as training leaves it, with `config`.
+
+    The steps from `first` to `steps` are `by` apart. The last step is the best and has these
+    parameters. The earlier steps hold other models, of other signs and sizes.
+    """
     this = workdir.start(path, config, tokenizer)
     workdir.write_config(this)
     writer = checkpoint.Writer(this.checkpoints, keep_latest=steps)
@@ -63,7 +65,7 @@ def leaves(tree):
 
 
 def same(state, expected):
-    """Whether a TrainState's arrays are, to the bit, those of `leaves`."""
+    """Whether a TrainState's arrays equal `leaves` to the bit."""
     found = leaves((state.params, state.opt_state))
     return len(found) == len(expected) and all(
         a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(found, expected)
@@ -71,8 +73,10 @@ def same(state, expected):
 
 
 def saved(directory, steps=3, **keep):
-    """Checkpoints of steps 1 to `steps`, step 2 the best; (program, {step: leaves of parameters and
-    moments})."""
+    """Saves checkpoints of steps 1 to `steps`, of which step 2 is best.
+
+    Returns (program, {step: leaves of parameters and moments}).
+    """
     program = make()
     state = program.init(jnp.uint32(0))
     writer = checkpoint.Writer(directory, **keep)

@@ -1,9 +1,9 @@
-"""Every labelled set from the same few rows, in each of its sources, and the Examples that they
-must give.
+"""Writes every labelled set from the same few rows, in each of its sources, with the expected
+Examples.
 
-write(name, source, directory) -> the directory to read from; source: 'official', 'tfds' or
-'parquet'. expected(name) -> {split: its Examples}. Splits differ in their rows, so that none is
-taken for another.
+write(name, source, directory) -> the directory to read from. source: 'official', 'tfds' or
+'parquet'. expected(name) -> {split: its Examples}. The splits have different rows, so that no split
+can be taken for another.
 """
 
 import hub_parquet as hub
@@ -12,7 +12,7 @@ from gpt1_jax.data.tasks.example import Example
 from prepared import glue, prepare
 
 PAIRS = official.PAIRS
-# TFDS takes SciTail's quotes for those of a CSV file
+# TFDS takes SciTail's quotes for the quotes of a CSV file
 PLAIN = [pair for pair in PAIRS if '"' not in pair[0] + pair[1]]
 SPLITS = {'dev': PAIRS, 'glue_test': PAIRS[::-1]}
 ROWS = {
@@ -40,7 +40,7 @@ SNLI_HEADER = (
     'sentence2_parse sentence1 '
     'sentence2 captionID pairID label1'
 ).split()
-TABLES = {  # set: (columns of the official file, those of the texts, that of the label, labels)
+TABLES = {  # set: (columns of the official file, columns of texts, column of the label, labels)
     'cola': ('source label star sentence', 'sentence', 'label', '01'),
     'sst2': ('sentence label', 'sentence', 'label', '01'),
     'mrpc': ('Quality;#1 ID;#2 ID;#1 String;#2 String', '#1 String;#2 String', 'Quality', '01'),
@@ -150,7 +150,7 @@ def write_official(name, folder):
 
 
 def write_tfds(name, folder):
-    """What TFDS's builders make of the official files."""
+    """Writes TFDS data as TFDS's builders make it from the official files."""
     if name not in TABLES:
         return others_tfds(name, folder / 'tfds', folder)
     write_official(name, folder / 'official')
@@ -207,7 +207,7 @@ def write_tfds(name, folder):
 
 
 def write_parquet(name, folder):
-    """The Hub's files, in two shards, labels as numbers."""
+    """Writes the Hub's files, in two shards, with labels as numbers."""
     if name not in TABLES:
         return PARQUET[name](folder)
     for split, pairs in rows_of(name).items():
@@ -248,7 +248,7 @@ def write_parquet(name, folder):
             hub.glue(folder, 'ax' if split == 'ax' else name, theirs, rows, n=2)
 
 
-# Race, Story Cloze, the pronouns
+# RACE, Story Cloze, the pronouns
 
 
 def race():
@@ -342,7 +342,7 @@ MATRIX = [
     for source in WRITE
     if (name, source) != ('story_cloze', 'parquet')
 ]
-# TFDS has no index of these: its rows come in its own order.
+# TFDS has no index of these sets, so their rows come in TFDS's order.
 UNORDERED = {(name, 'tfds') for name in ('snli', 'scitail', 'story_cloze', 'dpr')}
 
 

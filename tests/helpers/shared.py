@@ -1,6 +1,6 @@
-"""Official data sets and the published vocabulary, which the repository does not hold: where they
-are, and what to skip without them. The directory is $GPT1_JAX_SHARED, by default ../shared beside
-the clone."""
+"""Finds the official data sets and the published vocabulary, which are not in the repository, and
+skips tests without them. The directory is $GPT1_JAX_SHARED, by default ../shared beside the
+clone."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from tiny import ROOT
 SHARED = pathlib.Path(os.environ.get('GPT1_JAX_SHARED') or ROOT.parent / 'shared')
 DATA = SHARED / 'data'  # CoLA, SST-2, ..., RACE.tar.gz
 VOCABULARY = SHARED / 'openai_vocab'  # the files of OpenAI's release, and golden_encodings.jsonl
-CASES = SHARED / 'cases'  # small inputs of other people's making, each with what is expected
+CASES = SHARED / 'cases'  # small inputs made by other people, with the expected results
 ENCODER = VOCABULARY / 'encoder_bpe_40000.json'
 MERGES = VOCABULARY / 'vocab_40000.bpe'
 

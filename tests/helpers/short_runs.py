@@ -1,4 +1,4 @@
-"""What two runs are compared by."""
+"""The values by which two runs are compared."""
 
 from gpt1_jax.runs import checkpoint, results
 
@@ -16,7 +16,7 @@ def losses(run):
 
 
 def rows(run):
-    """Those of metrics.jsonl, without what depends on the machine's speed."""
+    """The rows of metrics.jsonl, without values that depend on the machine's speed."""
     return [
         {name: value for name, value in row.items() if name not in ('tokens_per_s', 'seconds_left')}
         for row in results.read(run.metrics)

@@ -25,7 +25,7 @@ def sentence(rng):
 
 
 def corpus(directory, documents=16, sentences=40):
-    """Write documents of random sentences; returns the directory."""
+    """Write documents of random sentences, and return the directory."""
     directory.mkdir(parents=True)
     for i in range(documents):
         rng = random.Random(i)
@@ -34,8 +34,10 @@ def corpus(directory, documents=16, sentences=40):
 
 
 def cola(directory):
-    """Write CoLA's train.tsv of 40 rows and dev.tsv of 13: label 1 where a sentence ends in a full
-    stop."""
+    """Write CoLA's train.tsv of 40 rows and dev.tsv of 13 rows.
+
+    The label is 1 if a sentence ends in a full stop.
+    """
     directory.mkdir(parents=True)
     rng = random.Random(0)
     for split, n in {'train': 40, 'dev': 13}.items():
@@ -57,8 +59,10 @@ def sst2(directory, n=10):
 
 
 def predictions(path, right, n=100):
-    """Write predictions of two labels, of which those in `right` (or the first so many) are right;
-    gold alternates."""
+    """Write predictions of two labels. Gold alternates.
+
+    The predictions in `right` (or the first `right` predictions) are right.
+    """
     right = range(right) if isinstance(right, int) else right
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [
@@ -83,8 +87,7 @@ def load_config(name, *arguments):
     return module.get_config(*arguments)
 
 
-# A pretraining of 30 steps; for the overrides of a config, 'a.b' names have their dots as double
-# underscores.
+# A pretraining of 30 steps. In overrides of a config, the dots of names are double underscores.
 SMALL = dict(
     model__n_layer=2,
     model__n_embd=16,
@@ -168,8 +171,10 @@ def override(config, values):
 
 
 def python(*words, check=None, cwd=ROOT, timeout=300, env=None, **how):
-    """Run Python with these words, from the clone unless another directory is given; check: the
-    exit status."""
+    """Run Python with these words, from the clone unless another directory is given.
+
+    check: the expected exit status.
+    """
     found = subprocess.run(
         [sys.executable, *words],
         cwd=cwd,

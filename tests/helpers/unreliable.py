@@ -11,8 +11,11 @@ FAULTS = ('lost reply', 'lost request', 429, 503)
 
 
 class Proxy:
-    """url: of the proxy. choose: (method, path, body) -> one of FAULTS or None. faults: how often
-    each occurred."""
+    """A proxy.
+
+    url: of the proxy. choose: (method, path, body) -> one of FAULTS or None. faults: how often each
+    fault occurred.
+    """
 
     def __init__(self, store):
         self.store, self.choose, self.faults = (
@@ -31,8 +34,7 @@ def reliable(*request):
 
 
 class InTurn:
-    """Every 25th request gets the next kind of fault, and every third upload by gcsfs loses its
-    reply."""
+    """Gives every 25th request the next fault, and loses the reply to every third gcsfs upload."""
 
     def __init__(self):
         self.requests, self.uploads, self.kinds = (
@@ -87,7 +89,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header('Content-Length', str(len(content)))
         self.end_headers()
-        # The client, of several requests, may want only the first reply
+        # A client with several requests may want only the first reply
         with contextlib.suppress(ConnectionError):
             self.wfile.write(content)
 
