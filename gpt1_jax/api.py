@@ -133,8 +133,8 @@ class Trained:
         ids = np.array(self._pretrained().encode(text), np.int32)
         if len(ids) < 2:
             raise UserError(
-                f'the text has {len(ids)} token(s), needs at least two: one to score '
-                'and one before it'
+                f'the text has {len(ids)} token(s), needs at least two: one to score and one '
+                'before it'
             )
         logs = log_probs.by_token(
             self.model, self.params, self.mesh, ids, tokens_per_batch=min(4096, len(ids))
@@ -236,8 +236,8 @@ class Trained:
     def _pretrained(self) -> 'Trained':
         if self.fitted is not None:
             raise UserError(
-                f'{self.path}: is a fine-tuned run; scoring and generating text need '
-                'a pretrained one'
+                f'{self.path}: is a fine-tuned run; scoring and generating text need a pretrained '
+                'one'
             )
         return self
 

@@ -222,8 +222,7 @@ def _steps_per_epoch(setting, n):
     config = setting.config
     if n < config.batch.size:
         raise UserError(
-            f'{setting.task.files(config.data.dir, "train")[0]}: {n} training rows '
-            'are less than '
+            f'{setting.task.files(config.data.dir, "train")[0]}: {n} training rows are less than '
             f'config.batch.size = {config.batch.size}'
         )
     return n // config.batch.size
@@ -266,11 +265,9 @@ def _print_plan(setting, train, dev, shapes, total):
     print(
         one_line(
             f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} '
-            'and '
-            f'{cut_dev} of them '
-            f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
-            f'{total:,} steps of {setting.config.batch.size} rows, peak rate '
-            f'{setting.config.optimizer.peak_rate:.3g}'
+            f'and {cut_dev} of them cut to {setting.n_ctx} tokens; lengths '
+            f'{", ".join(map(str, shapes.lengths))}; {total:,} steps of '
+            f'{setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}'
         ),
         flush=True,
     )
@@ -358,9 +355,8 @@ def _define_flags():
     flags.DEFINE_bool(
         'evaluate_only',
         False,
-        'Score the finished run in --workdir; no training. '
-        'With --data=FILE on '
-        'all rows of a labelled file in the columns of the run.',
+        'Score the finished run in --workdir; no training. With --data=FILE on all rows of a '
+        'labelled file in the columns of the run.',
     )
     flags.DEFINE_string(
         'split',
@@ -390,10 +386,8 @@ def main() -> None:
         for name in ('split', 'selection', 'data_dir'):
             if f[name].present:
                 raise UserError(
-                    f'--{name} goes with --evaluate_only; what training scores and '
-                    'reads is in '
-                    '--config.eval.splits, --config.eval.selections and '
-                    '--config.data.dir'
+                    f'--{name} goes with --evaluate_only; what training scores and reads is in '
+                    '--config.eval.splits, --config.eval.selections and --config.data.dir'
                 )
         run(own_data.filled(f.config), f.workdir, f.allow_change, f.fallback)
 
@@ -405,8 +399,8 @@ def _evaluate_only():
     for name in f:
         if f[name].present and (name in of_training or name.startswith('config.')):
             raise UserError(
-                f'--{name} has no effect with --evaluate_only: config and columns are '
-                'those of the run'
+                f'--{name} has no effect with --evaluate_only: config and columns are those of the '
+                'run'
             )
     run = workdir.load(storage.path(f.workdir))
     split = f.split or 'dev'

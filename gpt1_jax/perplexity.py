@@ -71,8 +71,8 @@ def evaluate(
     own = max(0, len(ids) - bool(text))  # without the line break that follows a document
     if own < 2:
         raise UserError(
-            f'the text has {own} token(s): at least two are needed, one to predict '
-            'and one before it'
+            f'the text has {own} token(s): at least two are needed, one to predict and one before '
+            'it'
         )
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
@@ -141,9 +141,8 @@ def _define_flags():
     flags.DEFINE_multi_string(
         'text',
         None,
-        'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] '
-        'or "novels"; '
-        'may be given several times',
+        'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; may be given several '
+        'times',
     )
     cli.define_row_flags()
     flags.DEFINE_string('tokens', None, 'a prepared directory, instead of text')
@@ -186,8 +185,7 @@ def _print(row):
     print(f'bits per byte {row["bits_per_byte"]:.4f}')
     print(
         "note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it "
-        'compares only with a '
-        'perplexity of that vocabulary on that text'
+        'compares only with a perplexity of that vocabulary on that text'
     )
 
 

@@ -286,8 +286,7 @@ def build(setting: Setting) -> session.Job:
         and setting.origin.run.tokenizer().fingerprint != tokenizer.fingerprint
     ):
         raise UserError(
-            f'{setting.origin.run.path}: its tokenizer is another one; prepare the '
-            'corpus with '
+            f'{setting.origin.run.path}: its tokenizer is another one; prepare the corpus with '
             f'--config.tokenizer.source={setting.origin.run.path}'
         )
     fields = setting.model | {'vocab_size': tokenizer.vocab_size}
@@ -358,15 +357,13 @@ def _check_length(directory, total, train, valid, n_ctx, size):
         )
     if total < 1 or train.n_windows(n_ctx) == 0:
         raise UserError(
-            f'{directory}: {train.n_tokens:,} training tokens are less than one batch '
-            f'({size} x {n_ctx}): '
-            'give more text, or config.train.steps'
+            f'{directory}: {train.n_tokens:,} training tokens are less than one batch ({size} x '
+            f'{n_ctx}): give more text, or config.train.steps'
         )
     if valid.n_windows(n_ctx) < 1:
         raise UserError(
-            f'{directory}: {valid.n_tokens:,} validation tokens are less than one '
-            f'window of {n_ctx}: '
-            'hold out more, such as --config.data.valid=0.1'
+            f'{directory}: {valid.n_tokens:,} validation tokens are less than one window of '
+            f'{n_ctx}: hold out more, such as --config.data.valid=0.1'
         )
 
 
@@ -441,8 +438,8 @@ def _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current):
             step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits}
         )
         print(
-            f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  '
-            f'{bits:.3f} bits a byte',
+            f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  {bits:.3f} '
+            'bits a byte',
             flush=True,
         )
         if sample:

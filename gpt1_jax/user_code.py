@@ -60,9 +60,8 @@ def load(name: str, field: str) -> Any:
         module = _module(place, field)
     else:
         raise UserError(
-            f'{field} = {name}: is code, which only this run names: read {place}, '
-            'then give --trust_code '
-            '(in Python trust_code=True) to run it'
+            f'{field} = {name}: is code, which only this run names: read {place}, then give '
+            '--trust_code (in Python trust_code=True) to run it'
         )
     try:
         found = functools.reduce(getattr, attribute.split('.'), module)

@@ -57,8 +57,7 @@ def run(
         recorded, here = (config['fingerprint'][name] for config in (this.config, job.config))
         if recorded != here:
             raise UserError(
-                f'{this.path}: was trained with other {name}: fingerprint '
-                f'{recorded[:16]}, here '
+                f'{this.path}: was trained with other {name}: fingerprint {recorded[:16]}, here '
                 f'{here[:16]}'
             )
     # DamagedError names a damaged array
@@ -95,8 +94,7 @@ def _steps(run, first, last):
         first = earlier[-1] if earlier else 0
     if first and first not in earlier or first >= last:
         raise UserError(
-            f'{run.path}: --from_step={first} must be 0 or a saved step before '
-            f'{last}; there are '
+            f'{run.path}: --from_step={first} must be 0 or a saved step before {last}; there are '
             f'{", ".join(map(str, saved))}'
         )
     if not first and run.config['fingerprint'].get('origin'):
@@ -168,8 +166,8 @@ def _notes(run, first, last, meta, params):
     ]
     if jax.default_backend() == 'gpu' and not _deterministic(meta['environment']):
         notes.append(
-            'trained on a GPU without --deterministic, so that two runs need not be the '
-            'same to the bit'
+            'trained on a GPU without --deterministic, so that two runs need not be the same to '
+            'the bit'
         )
     setup = provenance.departures(meta['environment'], provenance.environment(params))
     return notes + [

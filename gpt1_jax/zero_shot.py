@@ -81,9 +81,8 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         if missing:  # the directory may hold only some of the sets
             there = len(setting.chosen) - len(missing)
             print(
-                f'notice: {config.data.filter}: {there:,} of {len(setting.chosen):,} listed '
-                'pairs are there, '
-                f'not {min(missing)}',
+                f'notice: {config.data.filter}: {there:,} of {len(setting.chosen):,} listed pairs '
+                f'are there, not {min(missing)}',
                 flush=True,
             )
     mesh = sharding.make_mesh()
@@ -235,8 +234,8 @@ def resolve(config: ConfigDict) -> Setting:
     config.init_from = str(run.path)
     if not config.results and not results.writable(run.outputs):
         raise UserError(
-            f'{run.outputs}: may not be written: give --config.results=FILE, and '
-            'predictions go beside it'
+            f'{run.outputs}: may not be written: give --config.results=FILE, and predictions go '
+            'beside it'
         )
     target = storage.path(config.results) if config.results else run.results
     results.check(target)

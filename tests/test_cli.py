@@ -60,10 +60,8 @@ def test_a_warning_about_data_is_one_line(tmp_path):
         check=0,
     )
     assert done.stderr == (
-        f'warning: {data}/train.tsv (cola train): 40 rows, the published set '
-        'has 8,551\n'
-        f'warning: {data}/dev.tsv (cola dev): 13 rows, the published set has '
-        '1,043\n'
+        f'warning: {data}/train.tsv (cola train): 40 rows, the published set has 8,551\n'
+        f'warning: {data}/dev.tsv (cola dev): 13 rows, the published set has 1,043\n'
     )
 
 
@@ -71,16 +69,16 @@ def test_a_warning_about_data_is_one_line(tmp_path):
     'code, message',
     [
         pytest.param(
-            'from gpt1_jax import cli; import jax.numpy as jnp; '
-            'cli.run(lambda: jnp.zeros(10 ** 14, jnp.int8).block_until_ready(), lambda: None)',
+            'from gpt1_jax import cli; import jax.numpy as jnp; cli.run(lambda: jnp.zeros(10 ** '
+            '14, jnp.int8).block_until_ready(), lambda: None)',
             r'(.*\n)*error: RESOURCE_EXHAUSTED: Out of memory allocating 10+ '
             r'bytes.*microbatches.*remat(.*\n)*',
             marks=pytest.mark.full,
         ),
         (
             "import runpy, sys; sys.modules['lm_eval'] = None; sys.argv = ['lm_eval', "
-            "'--init_from=runs', '--tasks=a']; "
-            "runpy.run_module('gpt1_jax.evaluation.lm_eval', run_name='__main__')",
+            "'--init_from=runs', '--tasks=a']; runpy.run_module('gpt1_jax.evaluation.lm_eval', "
+            "run_name='__main__')",
             r'error: lm-evaluation-harness is not installed: pip install '
             r"'gpt1_jax\[lm-eval\]'\n",
         ),

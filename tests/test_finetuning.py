@@ -122,15 +122,13 @@ def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrain
     [
         (
             {'optimizer__peak_rate': 1e-6},
-            'run: the run is finished, nothing is left to train with the '
-            'new settings '
+            'run: the run is finished, nothing is left to train with the new settings '
             '.optimizer.peak_rate: 0.01 -> 1e-06.: use a new --workdir',
         ),
         (
             {'train__epochs': 3},
-            'step 30 is there already: the new settings .train.epochs: 6 -> 3. '
-            'must give at least 30 '
-            'steps, not 15',
+            'step 30 is there already: the new settings .train.epochs: 6 -> 3. must give at least '
+            '30 steps, not 15',
         ),
         (
             {'train__epochs': 7, 'n_transfer': 0},

@@ -173,8 +173,7 @@ def test_a_library_is_imported_in_one_place(library):
             'experiments',
             r'(?!ideas\.)',  # no training code, but examples of code of the user's
             'flax optax orbax gpt1_jax.training.loop gpt1_jax.training.losses '
-            'gpt1_jax.training.optimizer '
-            'gpt1_jax.training.optimizer_config '
+            'gpt1_jax.training.optimizer gpt1_jax.training.optimizer_config '
             'gpt1_jax.runs.checkpoint',
         ),
     ],

@@ -153,10 +153,8 @@ def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):
     )
     assert 'step 2/2' in done.stdout and (empty / 'run' / 'config.json').exists()
     (empty / 'mine.py').write_text(
-        'from gpt1_jax.configs import custom\nimport lengths\n\n\ndef '
-        'get_config():\n'
-        '    config = custom.get_config()\n    config.data.n_ctx = '
-        'lengths.N_CTX\n'
+        'from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config():\n'
+        '    config = custom.get_config()\n    config.data.n_ctx = lengths.N_CTX\n'
         '    return config\n'
     )
     (empty / 'lengths.py').write_text('N_CTX = 77\n')

@@ -290,11 +290,9 @@ def test_a_corpus_that_grows_while_it_is_read_is_refused(books, out, monkeypatch
     total = sum(map(len, LINES))
     with pytest.raises(
         UserError,
-        match='^train: the text changed while it was read, from '
-        f'{total} characters in 20 doc'
-        f'uments to {total + 6} in 20: once it is complete, start '
-        'again in another '
-        'directory, or delete this one',
+        match=f'^train: the text changed while it was read, from {total} characters in 20 doc'
+        f'uments to {total + 6} in 20: once it is complete, start again in another directory, or '
+        'delete this one',
     ):
         prepare(out, str(books), [Document('', 'Zq zq.')], merges=20)
     assert not (out / 'manifest.json').exists()

@@ -169,8 +169,8 @@ def of_another_corpus(part):
         (shutil.rmtree, 'out: part 1 of 3 is missing or not finished: run it with --part=1/3'),
         (
             damage_shard,
-            '-00001-of-00003/train/00000.bin: damaged, its SHA-256 is not the one in its '
-            'manifest: run',
+            '-00001-of-00003/train/00000.bin: damaged, its SHA-256 is not the one in its manifest: '
+            'run',
         ),
         (
             lambda part: shutil.copytree(part, part.with_name(Part(1, 4).name)),

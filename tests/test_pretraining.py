@@ -419,8 +419,7 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
             more,
             {},
             'run/tokens was prepared .* corpus was .*: the run in .*/run continues .* '
-            'config.data.corpus '
-            'is left out; other text needs a new --workdir$',
+            'config.data.corpus is left out; other text needs a new --workdir$',
         ),
         (
             text,

@@ -86,10 +86,8 @@ def test_a_program_of_another_package_that_imports_this_one_keeps_its_signals(tm
     (tmp_path / 'mine').mkdir()
     for name in ('__init__.py', 'serve.py', 'gpt1'):
         (tmp_path / 'mine' / name).write_text(
-            'import gpt1_jax, signal\nhandlers = '
-            'map(signal.getsignal, (2, 15))\n'
-            'if __name__ == "__main__": print(*handlers, '
-            'sep="\\n")'
+            'import gpt1_jax, signal\nhandlers = map(signal.getsignal, (2, 15))\n'
+            'if __name__ == "__main__": print(*handlers, sep="\\n")'
         )
     done = python(*words, 'pretrain', cwd=tmp_path, env={'PYTHONPATH': str(ROOT)}, check=0)
     assert done.stdout.splitlines() == [str(signal.default_int_handler), str(signal.SIG_DFL)]

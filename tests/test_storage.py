@@ -160,9 +160,8 @@ def test_a_cache_that_cannot_be_made_names_its_variable(tmp_path, monkeypatch):
     with pytest.raises(OSError) as caught:
         storage.mkdir(storage.cache('imported'))
     assert os_line(caught.value) == (
-        f'{tmp_path}/file/imported: Not a directory: set '
-        'GPT1_JAX_CACHE to a directory '
-        'that can be written'
+        f'{tmp_path}/file/imported: Not a directory: set GPT1_JAX_CACHE to a directory that can be '
+        'written'
     )
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'other'))
     with pytest.raises(OSError) as caught:

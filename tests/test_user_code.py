@@ -94,8 +94,7 @@ def test_a_schedule_of_optax_s_builders_gives_its_rates(tmp_path):
     config = own(
         tmp_path,
         'def s(peak, warmup, total, decay):\n'
-        '    return optax.warmup_cosine_decay_schedule(0.0, peak, warmup, '
-        'total)\n',
+        '    return optax.warmup_cosine_decay_schedule(0.0, peak, warmup, total)\n',
         schedule='s',
     )
     run = pretraining.run(config, tmp_path / 'run')
@@ -167,8 +166,7 @@ def test_code_may_be_mended_before_the_first_step(tmp_path, monkeypatch):
 
 def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(tmp_path):
     (tmp_path / 'idea.py').write_text(
-        'from gpt1_jax.models import ops\n\n\ndef '
-        'doubled(*arguments):\n'
+        'from gpt1_jax.models import ops\n\n\ndef doubled(*arguments):\n'
         '    return 2 * ops.cross_entropy(*arguments)\n'
     )
     run = pretraining.run(

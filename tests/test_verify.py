@@ -62,8 +62,7 @@ def test_one_weight_that_was_changed_and_saved_anew_is_named(run):
     writer.close()
     with pytest.raises(
         UserError,
-        match=f'steps 2 to 4 replayed: 1 of {arrays_of(run, 4)} arrays '
-        'differ: '
+        match=f'steps 2 to 4 replayed: 1 of {arrays_of(run, 4)} arrays differ: '
         r'params/blocks/mlp/fc/kernel by up to 0\.25$',
     ):
         verify.run(run)

@@ -85,9 +85,8 @@ def _run_main(main, argv):
     except Exception as error:
         if 'RESOURCE_EXHAUSTED' in str(error):
             _fail(
-                f'{_folded(error)[:300]}: training takes less with '
-                '--config.batch.microbatches=N (the same '
-                'update), --config.model.remat=True (not for an LSTM) or more devices '
+                f'{_folded(error)[:300]}: training takes less with --config.batch.microbatches=N '
+                '(the same update), --config.model.remat=True (not for an LSTM) or more devices '
                 '(--config.mesh.fsdp=N)',
                 1,
             )
@@ -97,8 +96,8 @@ def _run_main(main, argv):
         ):
             _fail(
                 f'JAX_PLATFORMS={platforms}: jax has no such device here '
-                f'({_folded(error)[:200] or "none found"}); '
-                'JAX_PLATFORMS=cpu, or none, takes what there is',
+                f'({_folded(error)[:200] or "none found"}); JAX_PLATFORMS=cpu, or none, takes what '
+                'there is',
                 1,
             )
         processes = sys.modules.get('gpt1_jax.parallel.processes')
@@ -232,9 +231,8 @@ def _with_flag(text):
         flag = argument.partition('=')[0]
         if text in {f"'{name}'" for name in flag.split('.')[1:]}:
             return (
-                f'{flag}: the config has no {text} there (a config file can add names to '
-                'overrides such as '
-                'config.tasks)'
+                f'{flag}: the config has no {text} there (a config file can add names to overrides '
+                'such as config.tasks)'
             )
     return text
 
@@ -316,8 +314,7 @@ def define_model_flags() -> None:
         'init_from',
         None,
         "'novels', the model that comes with the package; the "
-        'directory of a '
-        'pretrained run or of a Hugging Face model; or hf:USER/NAME',
+        'directory of a pretrained run or of a Hugging Face model; or hf:USER/NAME',
         required=True,
     )
     flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')

@@ -47,8 +47,7 @@ def define_flags() -> None:
     flags.DEFINE_list(
         'choices',
         [],
-        'With --data: the columns of the answers, for multiple '
-        'choice; --label is then '
+        'With --data: the columns of the answers, for multiple choice; --label is then '
         "the right one's letter, number or text.",
     )
     flags.DEFINE_list('score', [], 'With --data: LOW,HIGH; --label is then a number between them.')
@@ -56,8 +55,7 @@ def define_flags() -> None:
         'init_from',
         None,
         "With --data: 'novels', which comes with the package, "
-        'the directory of a '
-        'pretrained run, or hf:USER/NAME.',
+        'the directory of a pretrained run, or hf:USER/NAME.',
     )
 
 
@@ -76,8 +74,8 @@ def filled(config: ConfigDict) -> ConfigDict:
         return config
     if config.task != 'custom':
         raise UserError(
-            f'--data=FILE describes a task of your own, --config has {config.task}: '
-            'give one of the two'
+            f'--data=FILE describes a task of your own, --config has {config.task}: give one of '
+            'the two'
         )
     if not f.text or not f.label:
         raise UserError('give --text=COLUMN and --label=COLUMN beside --data=FILE')

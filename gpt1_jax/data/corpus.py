@@ -146,8 +146,8 @@ def _without_held_out(found, lines, split_files):
     if split_files or len(held_out) in (0, len(found)):
         return found, lines
     which = (
-        f'{len(held_out):,} of {len(found):,} files are named as validation or test data '
-        f'(such as {os.path.relpath(held_out[0], base)})'
+        f'{len(held_out):,} of {len(found):,} files are named as validation or test data (such as '
+        f'{os.path.relpath(held_out[0], base)})'
     )
     if split_files is None:
         way_out = 'split_files=False leaves them out, True reads them without this notice'
@@ -210,8 +210,8 @@ def _below(directory):
     lines = _about_runs(runs)
     if links:
         lines.append(
-            f'directories behind links are not read ({len(links):,}, such as '
-            f'{min(links)}): also name them'
+            f'directories behind links are not read ({len(links):,}, such as {min(links)}): also '
+            'name them'
         )
     if others:
         shown = ', '.join(others[:3]) + ', ...' * (len(others) > 3)

@@ -50,8 +50,8 @@ def words_line(steps: dict[int, int], words_per_step: float) -> str:
     """The line that a run prints about its `steps_at`."""
     kept = ', '.join(f'{label(count)} (update {step:,})' for step, count in steps.items())
     return (
-        f'an update reads {words_per_step:,.0f} words on average; '
-        f'kept when so many are read: {kept or "none"}'
+        f'an update reads {words_per_step:,.0f} words on average; kept when so many are read: '
+        f'{kept or "none"}'
     )
 
 
@@ -97,10 +97,8 @@ def plateau_warning(unigram_loss: float, warmup_steps: int) -> Callable[[int, di
         warned = True
         print(
             f'warning: at step {step:,} the loss, {loss:.3f}, is still that of a unigram model '
-            f'({unigram_loss:.3f}), '
-            'which ignores context: if it stays there, start again with a lower '
-            'optimizer.peak_rate or a longer '
-            'optimizer.warmup_steps',
+            f'({unigram_loss:.3f}), which ignores context: if it stays there, start again with a '
+            'lower optimizer.peak_rate or a longer optimizer.warmup_steps',
             flush=True,
         )
 

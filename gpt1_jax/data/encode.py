@@ -198,11 +198,9 @@ def _check_expected(directory, number, data, expected):
     wanted = expected['shards'][number]['sha256'] if number < len(expected['shards']) else None
     if hashlib.sha256(data).hexdigest() != wanted:
         raise UserError(
-            f'{directory / shards.name(number)}: the text gives other tokens now than '
-            'it was prepared with '
-            '(it was edited, or spaCy or ftfy is another version): choose another '
-            'directory, or delete '
-            f'{directory.parent}'
+            f'{directory / shards.name(number)}: the text gives other tokens now than it was '
+            'prepared with (it was edited, or spaCy or ftfy is another version): choose another '
+            f'directory, or delete {directory.parent}'
         )
 
 
@@ -231,9 +229,8 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
             yield item, future.result()
     except concurrent.futures.process.BrokenProcessPool:
         raise UserError(
-            f'one of {processes} processes was killed, perhaps for want of memory: '
-            'run again, with fewer '
-            '(finished shards are kept)'
+            f'one of {processes} processes was killed, perhaps for want of memory: run again, with '
+            'fewer (finished shards are kept)'
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -276,8 +273,8 @@ def reporter(label: str, noun: str, characters: int | None = None) -> Callable[.
             return
         printed = now
         line = (
-            f'{label}: {documents:,} documents, {tokens:,} {noun}, '
-            f'{tokens / (now - begin):,.0f} {noun}/s'
+            f'{label}: {documents:,} documents, {tokens:,} {noun}, {tokens / (now - begin):,.0f} '
+            f'{noun}/s'
         )
         if characters and done < characters:
             left = round((now - begin) * (characters - done) / (done - before))

@@ -56,8 +56,8 @@ def copies(train: Sequence[Encoded], dev: Sequence[Encoded]) -> list[str]:
     if not n:
         return []
     return [
-        f'{n:,} of {len(dev):,} dev rows are training rows as well: their score is not that '
-        'of unseen rows'
+        f'{n:,} of {len(dev):,} dev rows are training rows as well: their score is not that of '
+        'unseen rows'
     ]
 
 

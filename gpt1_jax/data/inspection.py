@@ -118,8 +118,8 @@ def _statistics(task, encoded, n_ctx):
             (
                 'score',
                 [
-                    f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, '
-                    f'largest {max(labels):g}',
+                    f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, largest '
+                    f'{max(labels):g}',
                     *_counted(_bins(task.score, labels)),
                 ],
             )
@@ -141,8 +141,8 @@ def _statistics(task, encoded, n_ctx):
         (
             'tokens a row',
             [
-                f'median {middle}, 95% at most {most}, longest {max(longest)}; '
-                f'the context is {n_ctx}'
+                f'median {middle}, 95% at most {most}, longest {max(longest)}; the context is '
+                f'{n_ctx}'
             ],
         )
     )

@@ -35,8 +35,8 @@ def merge(out: storage.Path) -> dict:
         own = [(part / split, manifest['splits'][split]) for part, manifest in parts.items()]
         if not any(entry['shards'] for _, entry in own):
             raise UserError(
-                f'{out}: no part has a token for the {split} split: hold out more, or '
-                'name validation text'
+                f'{out}: no part has a token for the {split} split: hold out more, or name '
+                'validation text'
             )
         entries[split] = _merge_split(out / split, own)
     storage.write_json(out / prepare.INPUTS, inputs)
@@ -57,16 +57,15 @@ def _parts(out):
         raise UserError(f'{out}: no part to merge: run gpt1 prepare --out={out} --part=I/N first')
     if len(counts) > 1:
         raise UserError(
-            f'{out}: parts of {counts[0]} and of {counts[1]} are there: delete those '
-            'that do not belong'
+            f'{out}: parts of {counts[0]} and of {counts[1]} are there: delete those that do not '
+            'belong'
         )
     parts = [Part(index, counts[0]) for index in range(counts[0])]
     missing = [part for part in parts if not (out / part.name / tokens.MANIFEST).exists()]
     if missing:
         listed = ', '.join(str(part.index) for part in missing[:10]) + ', ...' * (len(missing) > 10)
         raise UserError(
-            f'{out}: part {listed} of {counts[0]} is missing or not finished: run it '
-            'with '
+            f'{out}: part {listed} of {counts[0]} is missing or not finished: run it with '
             f'--part={missing[0]}'
         )
     return {out / part.name: tokens.read_manifest(out / part.name) for part in parts}

@@ -88,10 +88,9 @@ def _check(path, found):
             )
         if page.size > max(LONGEST, MOST_TIMES * page.compressed):
             raise UserError(
-                f'{path}: rows {first} to {last}: column {page.column!r} has '
-                f'{page.size >> 20} MiB in '
-                f'{page.compressed:,} bytes, more than {MOST_TIMES} times as much, '
-                'which no text has'
+                f'{path}: rows {first} to {last}: column {page.column!r} has {page.size >> 20} MiB '
+                f'in {page.compressed:,} bytes, more than {MOST_TIMES} times as much, which no '
+                'text has'
             )
 
 

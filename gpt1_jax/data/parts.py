@@ -53,8 +53,8 @@ def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part
     match = re.fullmatch(r'(\d{0,9})/(\d{1,9})', text)
     if not match:
         raise UserError(
-            f'--part={text}: must be I/N, part I (from 0) of N, or /N with I from '
-            f'{KUBERNETES} or {SLURM}'
+            f'--part={text}: must be I/N, part I (from 0) of N, or /N with I from {KUBERNETES} or '
+            f'{SLURM}'
         )
     index = match[1] or environment.get(KUBERNETES) or environment.get(SLURM)
     if not index:

@@ -51,11 +51,9 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
         raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
     if suffix != '</w>':
         raise UserError(
-            f'{file}: the end of a word is {shown(suffix)}, in the published '
-            'vocabulary </w>; of a '
-            'model that gpt1_jax exported, copy the folder gpt1_jax/ of the export '
-            'beside this file, or '
-            'give gpt1 hugging_face --tokenizer=RUN'
+            f'{file}: the end of a word is {shown(suffix)}, in the published vocabulary </w>; of a '
+            'model that gpt1_jax exported, copy the folder gpt1_jax/ of the export beside this '
+            'file, or give gpt1 hugging_face --tokenizer=RUN'
         )
     return _tokenizer(encoder, merges, file, file)
 
@@ -124,16 +122,15 @@ def _checked(encoder, merges, encoder_file, merges_file):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
     if len(ids) > LARGEST_VOCABULARY:
         raise UserError(
-            f'{encoder_file}: has {len(ids):,} pieces, at most {LARGEST_VOCABULARY:,} '
-            'fit token shards'
+            f'{encoder_file}: has {len(ids):,} pieces, at most {LARGEST_VOCABULARY:,} fit token '
+            'shards'
         )
     pieces = sorted(encoder, key=encoder.get)
     characters = (len(pieces) - 2 - len(merges)) // 2
     if characters < 1 or len(pieces) != 2 + 2 * characters + len(merges):
         raise UserError(
-            f'{encoder_file} has {len(pieces)} pieces and {merges_file} {len(merges)} '
-            'merges: they do not '
-            'belong together (released: 40478 and 40000)'
+            f'{encoder_file} has {len(pieces)} pieces and {merges_file} {len(merges)} merges: they '
+            'do not belong together (released: 40478 and 40000)'
         )
     alphabet = pieces[1 : 1 + characters]
     ordered = (pieces[0], pieces[-1]) == ('<unk>', '\n</w>') and all(
@@ -142,9 +139,8 @@ def _checked(encoder, merges, encoder_file, merges_file):
     )
     if not ordered:
         raise UserError(
-            f'{encoder_file}: not in the released order (<unk>, characters, '
-            'characters with </w>, merges, '
-            'line break)'
+            f'{encoder_file}: not in the released order (<unk>, characters, characters with </w>, '
+            'merges, line break)'
         )
     known = set(pieces[1 : 1 + 2 * characters])
     for row, (place, merge) in enumerate(merges.items(), 1 + 2 * characters):

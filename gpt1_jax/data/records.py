@@ -87,8 +87,8 @@ def json_lines(
                 del text  # frees the text before the field is used
                 if not isinstance(record, dict):
                     raise UserError(
-                        f'{where} is {type(record).__name__}, must be an object '
-                        f'with field {field!r}'
+                        f'{where} is {type(record).__name__}, must be an object with field '
+                        f'{field!r}'
                     )
             except UserError as error:
                 on_bad(str(error))
@@ -192,8 +192,8 @@ def row_batches(
             number += batch.num_rows
         if number != first[group + 1]:
             raise UserError(
-                f'{path}: damaged, row group {group} has {number - first[group]} '
-                f'rows, not {counts[group]}'
+                f'{path}: damaged, row group {group} has {number - first[group]} rows, not '
+                f'{counts[group]}'
             )
 
 

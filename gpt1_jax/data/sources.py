@@ -214,8 +214,8 @@ def _resolved(source, field, split_files=True):
             return source, f'{len(source)} documents, SHA-256 {digest.hexdigest()}'
         if not all(isinstance(item, (str, os.PathLike)) for item in source):
             raise UserError(
-                'corpus, valid: must be names of files or other sources, or '
-                'Documents, not a mixture'
+                'corpus, valid: must be names of files or other sources, or Documents, not a '
+                'mixture'
             )
     sources = corpus_lib.sources(source, split_files)
     for line in corpus_lib.left_out(source, split_files):
@@ -308,8 +308,8 @@ def survey(
         raise UserError(f'train: {train.documents} documents and no word in them')
     if shared and len(shared) == len(held_out):
         raise UserError(
-            f'all {len(shared)} texts of valid are also in corpus: validation text '
-            'must not be trained on'
+            f'all {len(shared)} texts of valid are also in corpus: validation text must not be '
+            'trained on'
         )
     if shared:
         say(

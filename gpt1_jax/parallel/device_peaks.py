@@ -81,8 +81,6 @@ def advice(dtype: str, precision: str, device: jax.Device) -> str:
         return ''
     return (
         f'computing in float32 (precision {precision!r}): in bfloat16 this device does up to '
-        f'{known / 1e12:,.0f} '
-        'TFLOP/s, and activations take half of the memory: --config.model.dtype=bfloat16 '
-        '(weights, Adam and sums '
-        'stay float32)'
+        f'{known / 1e12:,.0f} TFLOP/s, and activations take half of the memory: '
+        '--config.model.dtype=bfloat16 (weights, Adam and sums stay float32)'
     )

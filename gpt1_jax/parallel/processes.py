@@ -106,14 +106,12 @@ def start(
     except (RuntimeError, ValueError) as error:
         raise UserError(
             'could not join the other processes (coordinator '
-            f'{coordinator or "of the environment"}): '
-            f'{" ".join(str(error).split())[:300]}'
+            f'{coordinator or "of the environment"}): {" ".join(str(error).split())[:300]}'
         ) from None
     except OSError as error:  # no such server
         raise UserError(
-            'could not ask the metadata server of this TPU VM for the other '
-            f'processes ({error}): where '
-            'there is none, set TPU_SKIP_MDS_QUERY=1'
+            f'could not ask the metadata server of this TPU VM for the other processes ({error}): '
+            'where there is none, set TPU_SKIP_MDS_QUERY=1'
         ) from None
     finally:
         timer.cancel()
@@ -173,11 +171,9 @@ def _check_launcher():
         launcher = 'JOB_COMPLETION_INDEX'  # an indexed Job of Kubernetes
     if launcher:
         raise UserError(
-            f'{launcher}={os.environ[launcher]} in the environment: this seems to be '
-            'one of several '
-            f'processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and '
-            f'{VARIABLES[2]}, or '
-            f'{VARIABLES[1]}=1 (--processes=1) if it works alone'
+            f'{launcher}={os.environ[launcher]} in the environment: this seems to be one of '
+            f'several processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and {VARIABLES[2]}, '
+            f'or {VARIABLES[1]}=1 (--processes=1) if it works alone'
         )
 
 
@@ -205,9 +201,8 @@ def lost(error: Exception) -> bool:
         return False
     print(
         f'error: process {jax.process_index()}: a step failed in several processes '
-        f'({" ".join(str(error).split())[:200]}); waiting up to {2 * HEARTBEAT_S} s for the '
-        'number of the process '
-        'that is gone',
+        f'({" ".join(str(error).split())[:200]}); waiting up to {2 * HEARTBEAT_S} s for the number '
+        'of the process that is gone',
         file=sys.stderr,
         flush=True,
     )
@@ -265,8 +260,7 @@ def agree(facts: dict) -> None:
     if others:
         raise UserError(
             f'{", ".join(names)}: not the same in process {", ".join(others)} of '
-            f'{jax.process_count()} as '
-            'in process 0'
+            f'{jax.process_count()} as in process 0'
         )
 
 

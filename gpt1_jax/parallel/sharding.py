@@ -65,9 +65,8 @@ def make_mesh(
         or [data, fsdp, tensor].count(-1) > 1
     ):
         raise UserError(
-            f'mesh ({shown}) does not fit {len(devices)} device(s): sizes must be at '
-            'least 1 and multiply '
-            'to that number; one of them may be -1'
+            f'mesh ({shown}) does not fit {len(devices)} device(s): sizes must be at least 1 and '
+            'multiply to that number; one of them may be -1'
         )
     # Auto: the compiler propagates shardings through Flax's layers, which have no argument for
     # them.
@@ -135,9 +134,8 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
             n = extent(axes, mesh)
             if leaf.shape[dimension] % n:
                 raise UserError(
-                    f'{name}: dimension {dimension} of size {leaf.shape[dimension]} '
-                    'is not divisible by '
-                    f'mesh axis {axes} of size {n}'
+                    f'{name}: dimension {dimension} of size {leaf.shape[dimension]} is not '
+                    f'divisible by mesh axis {axes} of size {n}'
                 )
         return NamedSharding(mesh, partition)
 
@@ -194,8 +192,7 @@ def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
     n = extent(ROWS, mesh)
     if (size // microbatches) % n:
         raise UserError(
-            f'batch.size = {size} in {microbatches} microbatch(es) is not divisible '
-            f'by {n} devices '
+            f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {n} devices '
             f'(mesh data={mesh.shape["data"]} x fsdp={mesh.shape["fsdp"]})'
         )
 

@@ -55,7 +55,6 @@ def lines(state: Any, rows: int, n_ctx: int) -> list[str]:
     held = ', '.join(f'{name} {size / 2**20:,.1f} MiB' for name, size in memory(state).items())
     return [
         f'a step: {rows:,} x {n_ctx} tokens, {flops / 1e6:,.2f} MFLOP each, '
-        f'{flops * rows * n_ctx / 1e12:,.2f} '
-        'TFLOP in all',
+        f'{flops * rows * n_ctx / 1e12:,.2f} TFLOP in all',
         f'memory a device: {held}; activations come on top',
     ]

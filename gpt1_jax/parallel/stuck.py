@@ -60,8 +60,8 @@ def _look(steps, done):
             if told != step:
                 told = step
                 print(
-                    f'process {me}: no update for {idle:.0f} s after step {step:,}; '
-                    f'behind: process {behind}',
+                    f'process {me}: no update for {idle:.0f} s after step {step:,}; behind: '
+                    f'process {behind}',
                     file=sys.stderr,
                     flush=True,
                 )

@@ -221,9 +221,8 @@ def _restore(directory, step, abstract):
             for name, array in describe(restored[item]).items():
                 if array['digest'] != stored[item][name]['digest']:
                     raise Mismatch(
-                        f'{item}/{name} is damaged: its values do not match the digest '
-                        'made when it was '
-                        'saved'
+                        f'{item}/{name} is damaged: its values do not match the digest made when '
+                        'it was saved'
                     )
     return restored
 

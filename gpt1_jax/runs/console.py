@@ -35,9 +35,8 @@ def print_line(step: int, total: int, metrics: dict) -> None:
     """Print the metrics that loop.fit logs, and device_peaks.measured."""
     print(
         f'step {step:,}/{total:,}  loss {metrics["loss"]:.4f}  rate '
-        f'{metrics["learning_rate"]:.2e}  '
-        f'{metrics["tokens_per_s"]:,.0f} tokens/s{machine(metrics)}  '
-        f'{duration(metrics["seconds_left"])} left, '
+        f'{metrics["learning_rate"]:.2e}  {metrics["tokens_per_s"]:,.0f} '
+        f'tokens/s{machine(metrics)}  {duration(metrics["seconds_left"])} left, '
         f'{math.floor(100 * step / total)}% done',
         flush=True,
     )
@@ -86,14 +85,12 @@ def print_plan(
     if warmup_steps > total / 10:
         print(
             f"warning: the warm-up of {warmup_steps:,} steps is more than a tenth of the run's "
-            f'{total:,} '
-            '(config.optimizer.warmup_steps)',
+            f'{total:,} (config.optimizer.warmup_steps)',
             flush=True,
         )
     print(
-        f'a unigram model of the training text has a loss of {unigram_loss:.3f}: training '
-        'should pass it soon '
-        'after the warm-up',
+        f'a unigram model of the training text has a loss of {unigram_loss:.3f}: training should '
+        'pass it soon after the warm-up',
         flush=True,
     )
 
@@ -114,8 +111,8 @@ def print_start(
         where = f'on each device, {batches.resident[0].nbytes / 2**20:,.1f} MiB'
     print(
         f'step {step:,} of {total:,}: {beginning} on {program.mesh.size} '
-        f'{jax.devices()[0].device_kind} device(s) of '
-        f'{jax.process_count()} process(es), {dict(program.mesh.shape)}; tokens {where}',
+        f'{jax.devices()[0].device_kind} device(s) of {jax.process_count()} process(es), '
+        f'{dict(program.mesh.shape)}; tokens {where}',
         flush=True,
     )
 
@@ -146,12 +143,10 @@ def estimate(
     if seconds is None:
         there = '' if free is None else f' ({free / 2**30:.1f} GiB)'
         print(
-            f'dry run: a step needs {memory / 2**30:.1f} GiB, more than a device has '
-            f'free{there}, and '
-            f'was not run. {total:,} steps are {flops * batches.tokens_per_step * total:.3g} '
-            'FLOP. Less memory: '
-            '--config.batch.microbatches=N (the same update), --config.model.remat=True (not '
-            'for an LSTM)'
+            f'dry run: a step needs {memory / 2**30:.1f} GiB, more than a device has free{there}, '
+            f'and was not run. {total:,} steps are {flops * batches.tokens_per_step * total:.3g} '
+            'FLOP. Less memory: --config.batch.microbatches=N (the same update), '
+            '--config.model.remat=True (not for an LSTM)'
         )
         return
     rate = batches.tokens_per_step / seconds

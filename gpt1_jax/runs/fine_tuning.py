@@ -149,8 +149,7 @@ def _pretrained_sizes(run, given):
     for name, value in fixed.items():
         if given.get(name, value) != value:
             raise UserError(
-                f'config.model.{name} = {shown(given[name])}, but the checkpoint of '
-                f'{run.path} has '
+                f'config.model.{name} = {shown(given[name])}, but the checkpoint of {run.path} has '
                 f'{value!r}'
             )
     return fixed

@@ -100,9 +100,8 @@ class Lock:
         """
         if self._taken_by:
             raise UserError(
-                f'{_who(self._taken_by)} has taken over the lock on {self.directory}, '
-                'which this process '
-                f'did not renew for more than {LEASE_S} s: stopped'
+                f'{_who(self._taken_by)} has taken over the lock on {self.directory}, which this '
+                f'process did not renew for more than {LEASE_S} s: stopped'
             )
 
     def release(self) -> None:
@@ -246,8 +245,8 @@ def _watch(file, holder, before, state: Callable[[], object]):
     if _has_ended(holder):
         return
     print(
-        f'{file.parent}: locked by {_who(holder)}, which may have died: waiting up to {LEASE_S} '
-        's for a heartbeat',
+        f'{file.parent}: locked by {_who(holder)}, which may have died: waiting up to {LEASE_S} s '
+        'for a heartbeat',
         file=sys.stderr,
         flush=True,
     )

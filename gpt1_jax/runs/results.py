@@ -164,8 +164,8 @@ def read(
         for name, kind in (types or {}).items():
             if type(row.get(name)) is not kind:
                 raise UserError(
-                    f'{path}: line {number}: {name} is {shown(row.get(name))}, '
-                    f'expected {WANTED[kind]}'
+                    f'{path}: line {number}: {name} is {shown(row.get(name))}, expected '
+                    f'{WANTED[kind]}'
                 )
         rows.append(row)
     return rows

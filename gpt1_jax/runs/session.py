@@ -188,8 +188,8 @@ def _trace(profile, step, total, directory):
     span = rules.span(profile)
     if span and (span[0] >= total or span[1] <= step and not directory.exists()):
         raise UserError(
-            f'config.profile = {profile} cannot be recorded: the run goes from step '
-            f'{step:,} to {total:,}'
+            f'config.profile = {profile} cannot be recorded: the run goes from step {step:,} to '
+            f'{total:,}'
         )
     left = span and span[1] > step
     return profiling.Trace((max(span[0], step), span[1]) if left else None, directory)
@@ -249,8 +249,7 @@ class Session:
         if rows and not step:
             print(
                 f'notice: {run.metrics} has rows up to step {max(rows):,}, but no checkpoint is '
-                'there: starting '
-                'again at 0',
+                'there: starting again at 0',
                 flush=True,
             )
         service = functools.partial(

@@ -157,8 +157,7 @@ class Run:
         if expected is not None and tokenizer.fingerprint != expected:
             raise checkpoint.CheckpointError(
                 f"{directory}: is not this run's tokenizer: its "
-                'fingerprint is '
-                f'{tokenizer.fingerprint[:16]}, config.json says '
+                f'fingerprint is {tokenizer.fingerprint[:16]}, config.json says '
                 f'{str(expected)[:16]}'
             )
         return tokenizer
@@ -238,8 +237,7 @@ class Run:
         if fixed:
             raise checkpoint.CheckpointError(
                 f"{self.checkpoints / str(step)}: is not this run's "
-                'checkpoint, or config.json was edited '
-                f'({"; ".join(fixed)})'
+                f'checkpoint, or config.json was edited ({"; ".join(fixed)})'
             )
 
 
@@ -422,20 +420,18 @@ def compare(
     new = '; '.join(line for k, line in lines.items() if not listed(k, SCORING))
     if new and total is not None and made > total:
         raise UserError(
-            f'{path}: step {made:,} is there already: the new settings ({new}) must '
-            f'give at least {made:,} '
-            f'steps, not {total:,}'
+            f'{path}: step {made:,} is there already: the new settings ({new}) must give at least '
+            f'{made:,} steps, not {total:,}'
         )
     if new and made == total:
         raise UserError(
-            f'{path}: the run is finished, nothing is left to train with the new '
-            f'settings ({new}): use a '
-            'new --workdir'
+            f'{path}: the run is finished, nothing is left to train with the new settings ({new}): '
+            'use a new --workdir'
         )
     if lines and not allow_change:
         raise UserError(
-            f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
-            'give --allow_change to continue with the new ones'
+            f'{path} holds a run with other settings ({"; ".join(lines.values())}): give '
+            '--allow_change to continue with the new ones'
         )
     return list(lines.values())
 

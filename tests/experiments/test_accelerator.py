@@ -107,8 +107,7 @@ def test_under_a_limit_that_is_too_short_every_part_is_a_line_and_the_row_nothin
         ("import subprocess; subprocess.run(['sleep', '60'])", 'stopped after 2 s'),
         (
             "import os, sys; print('W0000 a warning', file=sys.stderr, flush=True); "
-            'os.kill(os.getpid(), '
-            '9)',
+            'os.kill(os.getpid(), 9)',
             'killed',
         ),
         ("raise ValueError('a\\nb')", 'ValueError: a'),

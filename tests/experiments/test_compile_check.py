@@ -179,9 +179,8 @@ def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_
 ):
     def full(*_):
         raise jax.errors.JaxRuntimeError(
-            'RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total '
-            'memory required for '
-            'HLO temporaries (46.57G) exceeds available HBM (15.75G).'
+            'RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO '
+            'temporaries (46.57G) exceeds available HBM (15.75G).'
         )
 
     step = compiled((1, 4, 1))[0]._replace(memory={'in all': 142.5e9})
@@ -229,9 +228,8 @@ ROW = {
 def test_the_table_shows_what_was_compiled_and_estimates_its_time():
     text = '\n'.join(table.render([ENTRY], [ROW], {}))
     assert (
-        '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 70 | 8.0 of 16 | 98 all-gather, 300 MB; 2 '
-        'all-reduce, 200 MB | '
-        '500 MB | 1 in bf16 | none | 24.7 |'
+        '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 70 | 8.0 of 16 | 98 all-gather, 300 MB; 2 all-reduce, '
+        '200 MB | 500 MB | 1 in bf16 | none | 24.7 |'
     ) in text
     # 24.67e12 / 4 / 197e12 / 0.4 s; 500 MB over two of four links of 50 GB/s, or one: 5 or 10 ms.
     # 8,192 tokens a chip.

@@ -270,8 +270,7 @@ def test_kernels_of_a_gpu_read_operands_once_and_write_results():
         ),
         (
             'f32[16,512,64]{2,1,0} convolution(%o0, %o1), window={size=16 stride=15 '
-            'lhs_dilate=16}, '
-            'dim_labels=0bf_0io->0bf',
+            'lhs_dilate=16}, dim_labels=0bf_0io->0bf',
             ['f32[16,512,512]', 'f32[16,512,64]'],
             2 * 16 * 512 * 64 * 512,
         ),
@@ -282,8 +281,7 @@ def test_kernels_of_a_gpu_read_operands_once_and_write_results():
         ),
         (
             '(bf16[8,4]{1,0}, s8[64]{0}) custom-call(%o0, %o1), '
-            'custom_call_target="__cublas$lt$matmul", '
-            'backend_config='
+            'custom_call_target="__cublas$lt$matmul", backend_config='
             '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}',
             ['bf16[8,16]', 'bf16[16,4]'],
             2 * 8 * 4 * 16,

@@ -173,13 +173,12 @@ def test_the_gpu_jobset_s_command_runs_in_real_processes(tmp_path):
 
 def test_a_closed_terminal_reaches_all_processes():
     child = (
-        'import signal, sys, time; signal.signal(signal.SIGHUP, lambda *_: sys.exit()); '
-        'print(1, flush=True); '
-        'time.sleep(60)'
+        'import signal, sys, time; signal.signal(signal.SIGHUP, lambda *_: sys.exit()); print(1, '
+        'flush=True); time.sleep(60)'
     )
     program = (
-        'import sys; from experiments.launch import local; '
-        'sys.exit(local.run([sys.executable, "-c", sys.argv[1]], 2))'
+        'import sys; from experiments.launch import local; sys.exit(local.run([sys.executable, '
+        '"-c", sys.argv[1]], 2))'
     )
     parent = subprocess.Popen(
         [sys.executable, '-c', program, child], stdout=subprocess.PIPE, text=True, cwd=ROOT

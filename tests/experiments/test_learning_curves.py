@@ -115,8 +115,7 @@ def test_a_third_condition_has_a_search_and_a_difference_of_its_own(config, tmp_
     header = next(line for line in lines if line.startswith('| task'))
     assert (
         header == '| task | training rows | pretrained | from scratch | difference | without the '
-        'auxiliary LM | '
-        'difference | n-grams |'
+        'auxiliary LM | difference | n-grams |'
     )
     row = next(line for line in lines if line.startswith('| SST-2')).split(' | ')
     assert [cell.split(' ')[0] for cell in row[2:7]] == ['67.5', '57.5', '+10.0', '62.5', '+5.0']

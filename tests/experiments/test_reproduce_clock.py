@@ -30,10 +30,10 @@ def test_time_used_adds_up_over_starts(tmp_path):
 
 def test_a_kill_loses_at_most_what_was_not_noted(tmp_path):
     code = (
-        'import sys, time\nfrom experiments.reproduce import clock as '
-        'clock_lib\nclock_lib.EVERY = 0.05\n'
-        'with clock_lib.Clock(sys.argv[1], 100).counting("a"):\n    print("in", flush=True)\n '
-        '   time.sleep(60)'
+        'import sys, time\nfrom experiments.reproduce import clock as clock_lib\nclock_lib.EVERY = '
+        '0.05\n'
+        'with clock_lib.Clock(sys.argv[1], 100).counting("a"):\n    print("in", flush=True)\n    '
+        'time.sleep(60)'
     )
     with subprocess.Popen(
         [sys.executable, '-c', code, tmp_path / 'clock.json'], stdout=subprocess.PIPE

@@ -86,8 +86,8 @@ def test_processes_end_when_the_caller_stops(tmp_path):
 
 def test_processes_end_when_their_parent_is_killed(tmp_path):
     code = (
-        'import pathlib, sys\nfrom experiments.lib import side_by_side\nimport '
-        'test_side_by_side as module\n'
+        'import pathlib, sys\nfrom experiments.lib import side_by_side\nimport test_side_by_side '
+        'as module\n'
         'if __name__ == "__main__":\n'
         '    list(side_by_side.call(module.jobs(pathlib.Path(sys.argv[1]), "sleep"), 1))'
     )

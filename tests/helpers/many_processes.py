@@ -43,9 +43,8 @@ def start(processes, devices, directory, text, **overrides):
         data__corpus='',
     )
     code = (
-        'import sys; from experiments.launch import local; '
-        f'sys.exit(local.run([sys.executable, {WORKER!r}, *sys.argv[1:]], {processes}, '
-        f'{devices}))'
+        'import sys; from experiments.launch import local; sys.exit(local.run([sys.executable, '
+        f'{WORKER!r}, *sys.argv[1:]], {processes}, {devices}))'
     )
     return subprocess.Popen(
         [

@@ -48,8 +48,8 @@ STORIES = [
         zip(
             'Ann Bob Cid Dee Eve Fay Gus Hal Ida Jon Kim Leo Mia Ned Oda Pam Quin Rob Sue '
             'Tom'.split(),
-            'bike kite lamp book drum boat doll coat ring desk clock piano tent chair map rug '
-            'hat bell vase globe'.split(),
+            'bike kite lamp book drum boat doll coat ring desk clock piano tent chair map rug hat '
+            'bell vase globe'.split(),
         )
     )
 ]

@@ -36,9 +36,8 @@ ROWS = {
 }
 
 SNLI_HEADER = (
-    'gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse '
-    'sentence2_parse sentence1 '
-    'sentence2 captionID pairID label1'
+    'gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse '
+    'sentence1 sentence2 captionID pairID label1'
 ).split()
 TABLES = {  # set: (columns of the official file, columns of texts, column of the label, labels)
     'cola': ('source label star sentence', 'sentence', 'label', '01'),
@@ -57,8 +56,8 @@ TABLES = {  # set: (columns of the official file, columns of texts, column of th
         'score',
     ),
     'mnli': (
-        'index promptID pairID genre sentence1_parse sentence2_parse sentence1 sentence2 '
-        'label1 gold_label',
+        'index promptID pairID genre sentence1_parse sentence2_parse sentence1 sentence2 label1 '
+        'gold_label',
         'sentence1 sentence2',
         'gold_label',
         hub.THREE,

@@ -13,10 +13,9 @@ from own_sets import CONFIGS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = (
-    'the cat sat on a mat while red dogs ran over green hills and old birds sang to every '
-    'small child who had '
-    'lost nothing but very good positive negative bread near seven rivers under that bright '
-    'moon again'
+    'the cat sat on a mat while red dogs ran over green hills and old birds sang to every small '
+    'child who had lost nothing but very good positive negative bread near seven rivers under that '
+    'bright moon again'
 ).split()
 
 

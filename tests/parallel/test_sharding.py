@@ -121,8 +121,7 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
                 init(GPT(TINY)), None, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 8))
             ),
             '^params/blocks/attn/.* dimension . of size 4 is not divisible by mesh axis tensor of '
-            'size '
-            '8',
+            'size 8',
         ),
     ],
 )

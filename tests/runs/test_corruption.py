@@ -114,8 +114,7 @@ def test_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path, few):
             shutil.rmtree(copy)
     print(
         f'\ncorruption run: {len(files)} files, {counts.total():,} damages: {counts["named"]:,} '
-        'reported by name, '
-        f'{counts["identical"]:,} restored to the bit, 0 wrong values'
+        f'reported by name, {counts["identical"]:,} restored to the bit, 0 wrong values'
     )
     assert (
         counts['named'] > 3 * len(files)

@@ -70,9 +70,8 @@ def test_a_second_process_is_told_who_holds_it(place):
             lock.hold(place).__enter__()
         found = json.loads(storage.read(place / lock.FILE))
     assert str(caught.value) == (
-        f'another process (pid {process.pid} on {socket.gethostname()}, '
-        'since '
-        f'{found["since"]}) holds the lock on {place}'
+        f'another process (pid {process.pid} on {socket.gethostname()}, since {found["since"]}) '
+        f'holds the lock on {place}'
     )
 
 
@@ -155,9 +154,8 @@ def test_a_process_of_another_machine_that_is_gone_is_waited_for(tmp_path, capsy
         assert time.monotonic() - began >= lock.LEASE_S
         held.check()
     assert capsys.readouterr().err == (
-        f'{tmp_path}: locked by process (pid 7 on far, since 2026-01-01T00:00:00+00:00), which '
-        'may have died: '
-        'waiting up to 2 s for a heartbeat\n'
+        f'{tmp_path}: locked by process (pid 7 on far, since 2026-01-01T00:00:00+00:00), which may '
+        'have died: waiting up to 2 s for a heartbeat\n'
     )
 
 

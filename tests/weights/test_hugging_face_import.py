@@ -99,8 +99,7 @@ def test_a_tokenizer_of_ours_that_transformers_saved_names_the_folder_that_is_mi
         message := complaint(tmp_path / 'theirs', tmp_path / 'back')
     )
     assert message.endswith(
-        'copy the folder gpt1_jax/ of the export beside this file, or give '
-        'gpt1 hugging_face '
+        'copy the folder gpt1_jax/ of the export beside this file, or give gpt1 hugging_face '
         '--tokenizer=RUN'
     )
 

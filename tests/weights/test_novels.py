@@ -16,11 +16,9 @@ from tiny import ROOT, load_config, override
 NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 
 PARAGRAPH = (
-    'The old man closed the door behind him and walked slowly down to the river. It was '
-    'raining, and '
-    'there was nobody in the street. He thought of his daughter, who had left the house '
-    'that morning '
-    'without a word.'
+    'The old man closed the door behind him and walked slowly down to the river. It was raining, '
+    'and there was nobody in the street. He thought of his daughter, who had left the house that '
+    'morning without a word.'
 )
 
 

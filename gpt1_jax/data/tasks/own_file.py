@@ -42,8 +42,8 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
     for column in needed:
         if column not in found[best]:
             raise UserError(
-                f'{path}: no column {column!r}{did_you_mean(column, found[best])} '
-                f'(columns: {", ".join(found[best])})'
+                f'{path}: no column {column!r}{did_you_mean(column, found[best])} (columns: '
+                f'{", ".join(found[best])})'
             )
     return best
 
@@ -63,8 +63,8 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     found = set(values)
     if len(found) < 2:
         raise UserError(
-            f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, '
-            'at least 2 are needed'
+            f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 '
+            'are needed'
         )
     if len(found) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
         raise UserError(

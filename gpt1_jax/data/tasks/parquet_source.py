@@ -194,8 +194,8 @@ def _check_names(path, schema, name, expected):
     names = _class_names(schema, name)
     if not names:
         raise UserError(
-            f"{path}: what the numbers in {name} mean is unknown: the schema's "
-            "metadata 'huggingface' "
+            f"{path}: what the numbers in {name} mean is unknown: the schema's metadata "
+            "'huggingface' "
             f'names no labels (expected: {", ".join(expected)})'
         )
     if names != list(expected):

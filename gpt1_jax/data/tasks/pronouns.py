@@ -71,8 +71,8 @@ def _make_dpr(split, row_id, fields):
     )
     if len(candidates) != 2 or not all(candidates):
         raise RowFault(
-            f'{len(candidates)} candidates in {fields["candidates"]!r}, expected two '
-            'separated by a comma'
+            f'{len(candidates)} candidates in {fields["candidates"]!r}, expected two separated by '
+            'a comma'
         )
     before, after = split_at_pronoun(
         reading.field(fields, 'sentence'), reading.field(fields, 'pronoun')

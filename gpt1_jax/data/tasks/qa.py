@@ -60,10 +60,8 @@ def _tfds(directory, split, sources):
     if split.part:
         warnings.warn(
             one_line(
-                f'{directory}: TFDS keeps neither the ids nor the order of the '
-                'stories, so its '
-                'training and validation parts are others than those of the '
-                'official file'
+                f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its '
+                'training and validation parts are others than those of the official file'
             ),
             stacklevel=2,
         )

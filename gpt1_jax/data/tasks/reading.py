@@ -123,8 +123,8 @@ def labelled_set(
         """
         if split_name not in splits:
             raise UserError(
-                f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} '
-                f'(there are {", ".join(splits)})'
+                f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} (there are '
+                f'{", ".join(splits)})'
             )
         split = splits[split_name]
         named = next(

@@ -97,8 +97,7 @@ def _open(directory, source):
             f'{directory}: {name} is not in {data_dir}, to prepare it: pip install '
             "'gpt1_jax[tfds]'; tfds "
             f'build {builder}{f" --config={config}" if config else ""} '
-            '--imports=tensorflow_datasets.text '
-            f'--file_format=array_record --data_dir={data_dir}'
+            f'--imports=tensorflow_datasets.text --file_format=array_record --data_dir={data_dir}'
             + ' --manual_dir=FOLDER_OF_THE_CSV_FILES'
             * (builder == 'story_cloze')
         )
