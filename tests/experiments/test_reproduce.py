@@ -127,7 +127,7 @@ def test_a_whole_job_and_the_same_again_without_any_run(
     assert found(straight) == (rows, report)
     assert 'rte: no data: ' in capsys.readouterr().out
     # Opening a finished run takes longer than is left
-    monkeypatch.setattr(reproduce.pretrain, 'run', None)
+    monkeypatch.setattr(reproduce.pretraining, 'run', None)
     reproduce.run(changed(small, minutes=1e-4), straight, 'pretrain', **given)
 
 
