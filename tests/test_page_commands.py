@@ -10,6 +10,7 @@ import sys
 import pytest
 from absl import flags
 
+from gpt1_jax import __main__ as gpt1
 from gpt1_jax import cli, rules, startup
 from pages import FILES, PAGES, docstring
 from tiny import ROOT, python
@@ -97,7 +98,7 @@ def parse(name, *arguments):
     positional, found = done.value.args
     assert not positional, f'{positional} are no options'
     if name == 'experiments.launch.local':
-        parse(f'gpt1_jax.{found.module}', *found.options)
+        parse(f'gpt1_jax.{gpt1.PROGRAMS[found.module]}', *found.options)
 
 
 @pytest.mark.parametrize('name', PROGRAMS)

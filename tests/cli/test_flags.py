@@ -199,7 +199,7 @@ def test_a_comment_is_that_of_the_field_where_several_configs_have_one_of_its_na
     comments = config_help.load('overnight_cpu:pretrain')[1]
     assert comments['optimizer.peak_rate'] == 'peak learning rate (4.1: 2.5e-4)'
     comments = config_help.load('small_cpu')[1]
-    assert comments['finetune.optimizer.peak_rate'].startswith('peak learning rate (4.1: 6.25e-5)')
+    assert comments['finetune.optimizer.peak_rate'].startswith('peak learning rate (4.1: 6.25e-5')
     assert comments['curves.tasks'] == 'a curve each'
 
 

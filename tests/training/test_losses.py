@@ -95,7 +95,7 @@ def test_task_loss_is_minus_the_mean_logarithm_of_the_target_s_probabilities(
     )
 
 
-# The loss of fine-tuning, Eq. 5, as one update of gpt1_jax.finetune computes it
+# The loss of fine-tuning, Eq. 5, as one update of gpt1_jax.finetuning computes it
 
 
 def batch_of(task, config, lengths, n_labels):
