@@ -148,15 +148,14 @@ def test_the_packaged_model_s_sets_are_those_of_its_tables_and_baselines():
 def test_the_rates_are_those_of_their_rows():
     found = {}
     for row in results.read(NOVELS / 'rates.jsonl'):
-        if row['seed'] == 0:
-            found.setdefault(row['task'], {})[row['peak_rate']] = scores.percent(row['value'])
-    text_of_page = ' '.join(page().split())
-    rates = (1.4e-4, 2.8e-4, 5.6e-4)
-    low, middle, high = (found['sst2'][rate] for rate in rates)
-    assert f'SST-2 has {low}, {middle} and {high}' in text_of_page
-    assert (
-        f'QNLI {found["qnli"][1.4e-4]} at the lowest and {found["qnli"][5.6e-4]} at the highest'
-        in text_of_page
-    )
-    assert f'QQP has {found["qqp"][1.4e-4]} (F1) at the lowest' in text_of_page
-    assert {found['topics'][rate] for rate in rates} == {'100.0'}
+        cells = found.setdefault(row['task'], {}).setdefault(row['peak_rate'], {})
+        cells[row['seed']] = scores.percent(row['value'])
+    names = {'sst2': 'SST-2', 'qnli': 'QNLI', 'qqp': 'QQP (F1)', 'stsb': 'STS-B (Pearson)'}
+    for task, by_rate in found.items():
+        assert sorted(by_rate) == [1.4e-4, 2.8e-4, 5.6e-4]
+        cells = [
+            ', '.join(by_rate[rate][seed] for seed in sorted(by_rate[rate]))
+            for rate in sorted(by_rate)
+        ]
+        assert f'| {names.get(task, "three topics")} | {" | ".join(cells)} |' in page()
+    assert {value for seeds in found['topics'].values() for value in seeds.values()} == {'100.0'}
