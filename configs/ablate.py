@@ -53,12 +53,10 @@ def get_config(which='small'):
         p.eval.every = GALLERY_STEPS // 3
         p.log_every = GALLERY_STEPS // 3
         p.checkpoint.every = steps
-        # Defined below
         config.ideas = GALLERY
         config.compare = COMPARED
     if which == 'longer':  # do the differences remain? does pairing still help?
         ideas = [idea for idea in GALLERY if idea.partition(':')[0] in LONGER]
-        # Defined below
         config.ideas = (*ideas, f'{STABLE}={steps // 5}')
         config.compare = ()
     return config

@@ -34,8 +34,8 @@ def fields():
     config.dev_fraction = 0.0
     config.dev_seed = 0  # selects these rows, whatever their order in the file
 
-    # 'csv', 'tsv' or a delimiter character, or 'jsonl' or 'json': records, one a line or in an
-    # array, in files that end in .jsonl or .json
+    # 'csv', 'tsv' or a delimiter character, or 'jsonl', 'json' or 'parquet': records, in files that
+    # end in .jsonl, .json (one a line or in an array) or .parquet
     config.format = 'csv'
     config.quoting = True  # cells in double quotes may contain delimiters and line breaks
 
@@ -43,7 +43,8 @@ def fields():
     # put between segments
     config.segments = ()
 
-    config.label = 'label'  # column of the label, the score or the right choice. Set one of these:
+    # column of the label, the score or the right choice. Set one of labels, score and choices
+    config.label = 'label'
     config.labels = ()  # classification: the label names, in index order (default: the file's)
     config.score = ()  # regression: (low, high), with soft labels over the integers between
     config.choices = ()  # multiple choice: a column each (the last may be empty), or a JSON list's

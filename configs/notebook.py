@@ -20,7 +20,7 @@ def get_config(size='small'):
 
 
 def small(p) -> None:
-    p.batch.size = 8  # half of the quickstart's: a minute or two on two cores
+    p.batch.size = 8  # half of the quickstart's
     p.train.steps = 600
     p.eval.every = 150
     p.eval.windows = 128

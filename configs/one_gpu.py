@@ -9,8 +9,8 @@ commands are in experiments/launch/README.md.
 from gpt1_jax.configs import reproduce
 from ml_collections import ConfigDict
 
-# Updates of 64 x 512 tokens: 187M tokens, three epochs of 620 novels. One H200 trains on 560,000
-# tokens/s (experiments/benchmarks/README.md): 335 seconds. Choose fewer for a slower GPU.
+# Updates of 64 x 512 tokens: 187M tokens, three epochs of 620 novels. One H200 trains on 543,000
+# tokens/s (experiments/benchmarks/README.md): 344 seconds. Choose fewer for a slower GPU.
 STEPS = 5_700
 SETS = ('cola', 'stsb', 'sst2', 'qnli', 'mnli', 'qqp', 'snli', 'rte', 'mrpc', 'story_cloze')
 # if three epochs are fewer than 600 updates

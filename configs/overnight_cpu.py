@@ -20,10 +20,11 @@ LSTM = {
     'model': {
         'kind': 'lstm',
         'n_units': 544,  # as many parameters as the Transformer
-        'unroll': 8,
-    },  # time steps laid out in a row: faster on a CPU
+        'unroll': 8,  # time steps laid out in a row: faster on a CPU
+    },
+    # with fewer steps, the models are compared at the updates that both have
     'train': {'steps': STEPS},
-}  # with fewer steps, the models are compared at the updates that both have
+}
 # Training rows of a set if they are not 4,000 (small sets use all their rows), and its epochs if
 # three are fewer than 600 updates.
 ROWS = {'cola': 8551, 'mrpc': 3668, 'stsb': 5749, 'rte': 2490, 'story_cloze': 1497, 'race': 800}

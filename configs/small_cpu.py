@@ -51,11 +51,12 @@ def get_config():
             'model': {
                 'kind': 'lstm',
                 'n_units': 224,  # as many parameters as the Transformer: 1.3 million
-                'unroll': 8,
-            },  # time steps laid out in a row: faster on a CPU
+                'unroll': 8,  # time steps laid out in a row: faster on a CPU
+            },
+            # the better rate of 1e-3 and 3e-3 for each kind of model
             'optimizer': {'peak_rate': 3e-3},
         }
-    )  # the better rate of 1e-3 and 3e-3 for each kind of model
+    )
 
     f = config.finetune
     f.optimizer.peak_rate = 5e-4  # a small model needs a higher rate

@@ -16,7 +16,8 @@ SPLIT = {'dpr': 'test', 'blimp': 'test'}  # these have no development split
 
 def get_config(task='cola'):
     config = ConfigDict()
-    config.task = task  # cola, sst2, race, dpr, blimp, continuation, word_order
+    # cola, sst2, race, dpr, blimp, continuation, word_order, or your multiple choice, FILE:NAME
+    config.task = task
     config.data = ConfigDict()
     config.data.dir = ''  # directory of official or Parquet files, tfds:DIR or hf:USER/NAME
     config.data.split = SPLIT.get(task, 'dev')  # split that is scored

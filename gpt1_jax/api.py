@@ -281,7 +281,7 @@ def finetune(
     workdir: str | os.PathLike,
     text: str | Sequence[str] = (),
     label: str | None = None,
-    choices: Sequence[str] = (),
+    choices: str | Sequence[str] = (),
     score: Sequence[float] = (),
     task: str | None = None,
     init_from: str | None = 'novels',
@@ -303,18 +303,19 @@ def finetune(
 
         stars = gpt1_jax.finetune('reviews.csv', 'runs/stars', text='review', label='stars')
     """
+    if bool(text and label) == bool(task):
+        raise UserError('give text and label, the columns of your rows, or task')
     if task is None:
-        columns = [text] if isinstance(text, str) else list(text)
-        if not columns or not label:
-            raise UserError('give text and label, the columns of your rows, or task')
-        config = config_file.load('custom')
-        ends = [f'{end:g}' for end in score]
-        config = own_data.fill(config, data, columns, label, choices, ends, init_from)
+        # Before, as the rows that are held out depend on the fields, and after, as the fields win
+        config = _changed(config_file.load('custom'), fields)
+        columns, answers = ([x] if isinstance(x, str) else list(x) for x in (text, choices))
+        ends = list(map(str, score))
+        config = own_data.fill(config, data, columns, str(label), answers, ends, init_from)
     else:
         config = config_file.load(f'finetune:{task}')
         config.data.dir = data
         config.init_from = init_from
-    finetuning.run(_changed(config, dict(fields or {})), os.fspath(workdir))
+    finetuning.run(_changed(config, fields), os.fspath(workdir))
     return load(workdir)
 
 
@@ -325,7 +326,7 @@ def _changed(config, fields):
     """
     config = config.copy_and_resolve_references()
     known = rules.flatten(config)
-    for name, value in fields.items():
+    for name, value in (fields or {}).items():
         if name not in known:
             raise UserError(f'config has no field {name}{did_you_mean(name, known)}')
         try:

@@ -15,7 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -78,8 +78,10 @@ def begin_from(config: ConfigDict, name: str) -> ConfigDict:
     It gets the other run's sizes and vocabulary, and EPOCHS_AFTER epochs. Fields that differ from
     configs/pretrain.py stay. name: as config.init_from. UserError if there is no such run.
     """
+    rules.validate(config, RULES)
     model = workdir.load(from_hub.local_run(name)).config['model']
-    wanted = {f'model.{field}': model[field] for field in ('kind', *models.sizes(model['kind']))}
+    sizes = {field: model[field] for field in ('kind', *models.sizes(model['kind']))}
+    wanted = rules.flatten({'model': sizes})
     wanted |= {'tokenizer.source': name, 'train.epochs': EPOCHS_AFTER}
     config = config.copy_and_resolve_references()
     if config.tokenizer.source == 'train':
@@ -87,9 +89,9 @@ def begin_from(config: ConfigDict, name: str) -> ConfigDict:
             config.tokenizer.vocab_size = None
     present = rules.flatten(config)
     defaults = rules.flatten(get_config())
-    for field, value in wanted.items():
-        if present.get(field) == defaults.get(field):
-            config.update_from_flattened_dict({field: value})
+    config.update_from_flattened_dict(
+        {field: x for field, x in wanted.items() if present.get(field) == defaults.get(field)}
+    )
     config.init_from = name
     return config
 
@@ -101,18 +103,24 @@ def steps_in(config: ConfigDict, directory: str | storage.Path, minutes: float) 
     """
     rules.require({'minutes': (minutes, rules.positive())})
     directory = storage.path(directory)
+    workdir.check(directory, 'pretrain')
     if (directory / 'config.json').exists():
-        steps = workdir.load(directory).config['train']['steps']
+        steps = workdir.load(directory).config.get('train', {}).get('steps')
         if steps is None:
             raise UserError(f'{directory}: its run was not started with minutes: leave them out')
         return steps
     user_code.trust(config)
-    job = build(resolve(config, directory))
-    step, _, memory = profiling.compile_step(job.program, job.hyper, job.batches)
-    seconds = profiling.time_steps(job.program, step, job.hyper, job.batches, steps=3)
+    setting = resolve(config, directory)
+    text = _text(setting)
+    program = make_program(config, text.model, setting.mesh)
+    hyper = hyperparameters(config, 1)
+    batches = _batches(setting, text)
+    step, _, memory = profiling.compile_step(program, hyper, batches)
+    seconds = profiling.time_steps(program, step, hyper, batches, memory, steps=3)
     if seconds is None:
         raise UserError(f'a step needs {memory / 2**30:.1f} GiB, more than a device has free')
-    return max(1, int(60 * minutes / seconds))
+    # Each process has measured its own time
+    return int(processes.from_primary(str(max(1, int(60 * minutes / seconds)))))
 
 
 # Resolve
@@ -269,8 +277,19 @@ def _effective(setting, model, fingerprint):
 # Build
 
 
-def build(setting: Setting) -> session.Job:
-    """The Job of a Setting. Prepares its text if necessary. UserError for a mistake in the text."""
+class Text(NamedTuple):
+    """The prepared text of a Setting, and the model for its vocabulary."""
+
+    tokenizer: Tokenizer
+    manifest: dict[str, Any]
+    train: tokens.TokenStream
+    valid: tokens.TokenStream
+    fields: dict[str, Any]  # the backbone's
+    model: Any
+
+
+def _text(setting):
+    """The Text of a Setting, which is prepared if necessary."""
     config = setting.config
     if setting.prepare is not None:
         own = not config.data.tokens and not (setting.directory / 'config.json').exists()
@@ -290,7 +309,26 @@ def build(setting: Setting) -> session.Job:
             f'--config.tokenizer.source={setting.origin.run.path}'
         )
     fields = setting.model | {'vocab_size': tokenizer.vocab_size}
-    model = models.backbone(fields)
+    return Text(tokenizer, manifest, train, valid, fields, models.backbone(fields))
+
+
+def _batches(setting, text):
+    config = setting.config
+    return device_data.batches(
+        text.train,
+        text.model.config.n_ctx,
+        config.batch.size,
+        config.seed,
+        setting.mesh,
+        config.data.resident,
+    )
+
+
+def build(setting: Setting) -> session.Job:
+    """The Job of a Setting. Prepares its text if necessary. UserError for a mistake in the text."""
+    config = setting.config
+    text = _text(setting)
+    tokenizer, manifest, train, valid, fields, model = text
     n_ctx = model.config.n_ctx
     size = config.batch.size
     per_epoch = train.n_windows(n_ctx) / size
@@ -315,9 +353,7 @@ def build(setting: Setting) -> session.Job:
     console.print_plan(
         manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps
     )
-    batches = device_data.batches(
-        train, n_ctx, size, config.seed, setting.mesh, config.data.resident
-    )
+    batches = _batches(setting, text)
     intervals = loop.Intervals(
         total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps
     )
@@ -333,7 +369,7 @@ def build(setting: Setting) -> session.Job:
     def evaluate(current):
         console.print_start(program, current.first, total, batches, fields)
         bytes_per_token = held_out['bytes'] / held_out['tokens']
-        return _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current)
+        return _evaluation(setting, text, bytes_per_token, current)
 
     return session.Job(
         effective,
@@ -418,16 +454,18 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     return optimizer_config.hyperparameters(config, warmup, total)
 
 
-def _evaluation(setting, fields, tokenizer, valid, bytes_per_token, current):
+def _evaluation(setting, text, bytes_per_token, current):
     """The `evaluate` of loop.fit, which logs the validation loss. A smaller loss is better."""
     config = setting.config
     mesh = setting.mesh
     # So many rows fit into memory in training
     rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)
     mean_loss = validation.mean_loss(
-        models.backbone(fields), mesh, valid, config.eval.windows, rows, config.batch.loss_chunks
+        text.model, mesh, text.valid, config.eval.windows, rows, config.batch.loss_chunks
     )
-    sample = text_generation.sampler(fields, mesh, tokenizer, valid, config.eval.sample)
+    sample = text_generation.sampler(
+        text.fields, mesh, text.tokenizer, text.valid, config.eval.sample
+    )
 
     def evaluate(state):
         step = int(state.step)

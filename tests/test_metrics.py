@@ -55,7 +55,7 @@ def test_macro_f1_of_models_that_predict_other_labels_share_their_resamples():
     several = [np.eye(5)[[0, 1, 0, 0, 2, 1, 1, 0]], np.eye(5)[[4, 1, 1, 0, 2, 0, 0, 3]]]
     found = metrics.draws('macro_f1', gold, several)
     drawn = np.random.default_rng(0).integers(len(gold), size=(bootstrap.RESAMPLES, len(gold)))
-    for scores, draws in zip(several, found):
+    for scores, draws in zip(several, found, strict=True):
         expected = [
             sklearn.f1_score(gold[items], scores.argmax(-1)[items], average='macro')
             for items in drawn[:20]

@@ -2,7 +2,7 @@
 
 python -m experiments.quickstart [--workdir=runs/quickstart]
 
-It downloads nothing: the text is the package's novels. It takes five to eight minutes on two CPU
+It downloads nothing: the text is the package's novels. It takes about eight minutes on two CPU
 cores. Rerun an interrupted command to resume it.
 """
 

@@ -25,8 +25,8 @@ def define(default: str, help_string: str) -> None:
     """Defines the flag --config, with an override --config.FIELD for every field.
 
     default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a
-    path, FILE:rte. flags.IllegalFlagValueError for a value that is neither, with the nearest name.
-    UserError for a file that gives no config, or another program's config.
+    path, FILE:rte. UserError for a value that is neither, with the nearest name, and for a file that
+    gives no config, or another program's config.
     """
     global chosen
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
@@ -67,7 +67,7 @@ def _check_program(config, program):
     except UserError as error:
         part = f'{chosen}:{program}'
         # Some configs in experiments/ have a part for each program.
-        with contextlib.suppress(UserError, flags.Error):
+        with contextlib.suppress(UserError):
             rules.check_program(load(part), program)
             error = UserError(f'{error}: give --config={part}')
         raise error from None
@@ -100,7 +100,7 @@ def path_of(given: str) -> str:
     if name in known:
         return known[name] + colon + argument
     hint = did_you_mean(pathlib.Path(name).stem, known) or f'; packaged: {", ".join(known)}'
-    raise flags.IllegalFlagValueError(f'--config={given}: no such file{hint}')
+    raise UserError(f'--config={given}: no such file{hint}')
 
 
 def load(given: str) -> ConfigDict:

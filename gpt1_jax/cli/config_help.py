@@ -67,12 +67,10 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
             if isinstance(value, ConfigDict) and len(value):
                 yield from comments(value, f'{prefix}{name}.')
             else:
-                found = list(
-                    filter(
-                        None, (_comment(file, line, name) for file, line in places[id(group), name])
-                    )
-                )
-                yield prefix + name, '; here: '.join([*found[:1], *found[1:][-1:]])
+                notes = [_comment(file, line, name) for file, line in places[id(group), name]]
+                first = next(filter(None, notes), '')
+                last = notes[-1] if notes and notes[-1] != first else ''
+                yield prefix + name, '; here: '.join(filter(None, (first, last)))
 
     ConfigDict.__setitem__ = record
     try:

@@ -10,6 +10,7 @@ document can be joined (document.py).
 import glob
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from gpt1_jax import storage
@@ -115,8 +116,11 @@ def _expand(spec, split_files):
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
         found = sorted(filter(_is_file, glob.glob(spec, recursive=True)))
+        # Directories that the pattern chose, not those that it names
+        named = pathlib.Path(os.path.dirname(re.split(r'[*?[]', spec)[0]))
         parents = {parent for name in found for parent in pathlib.Path(name).parents}
-        runs = {parent for parent in parents if (parent / RUN).exists()}
+        chosen = {parent for parent in parents if not named.is_relative_to(parent)}
+        runs = {parent for parent in chosen if (parent / RUN).exists()}
         found = [name for name in found if runs.isdisjoint(pathlib.Path(name).parents)]
     elif path.exists():
         raise UserError(

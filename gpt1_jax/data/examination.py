@@ -24,7 +24,7 @@ def warnings(
 ) -> list[str]:
     """Lines on probable mistakes in the training and dev rows of a task.
 
-    column: the name of the label's column.
+    column: the column of labels that were read from a table, '' if the task states its labels.
     """
     found = copies(train, dev)
     if task.head == 'choice' or task.score:
@@ -33,6 +33,8 @@ def warnings(
         split: Counter(row.label for row in rows)
         for split, rows in (('training', train), ('dev', dev))
     }
+    if not column:  # the task states its labels
+        return found + one_sided(task.labels, counts)
     total = counts['training'] + counts['dev']
     by_name = {name: total[index] for index, name in enumerate(task.labels)}
     return (

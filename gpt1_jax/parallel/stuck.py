@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 import jax
 
 from gpt1_jax import startup
+from gpt1_jax.errors import UserError
 
 STEPS = 10  # usual steps without an update, after which a process is looked for
 LEAST_S = 60  # and at least so long
@@ -31,8 +32,12 @@ def watch() -> Iterator[Callable[[int], None]]:
     steps: collections.deque = collections.deque(maxlen=STEPS + 1)
     done = threading.Event()
     threading.Thread(target=_look, args=(steps, done), daemon=True).start()
-    yield lambda step: steps.append((step, time.monotonic()))
-    # Not after an error: then this process waits for jax to name the one that is gone.
+    try:
+        yield lambda step: steps.append((step, time.monotonic()))
+    except UserError:  # in every process
+        done.set()
+        raise
+    # Not after another error: then this process waits for jax to name the one that is gone.
     done.set()
 
 

@@ -136,11 +136,9 @@ def estimate(
         program.state.params, int(batches.tokens_per_step) // batches.size
     )
     step, compiling, memory = profiling.compile_step(program, hyper, batches)
-    free = profiling.free_memory(program.mesh)
-    seconds = None
-    if free is None or memory <= free:
-        seconds = profiling.time_steps(program, step, hyper, batches, steps=3)
+    seconds = profiling.time_steps(program, step, hyper, batches, memory, steps=3)
     if seconds is None:
+        free = profiling.free_memory(program.mesh)
         there = '' if free is None else f' ({free / 2**30:.1f} GiB)'
         print(
             f'dry run: a step needs {memory / 2**30:.1f} GiB, more than a device has free{there}, '

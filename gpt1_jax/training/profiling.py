@@ -71,11 +71,17 @@ def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, flo
     return step, time.perf_counter() - started, memory - sizes.alias_size_in_bytes
 
 
-def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: int) -> float | None:
+def time_steps(
+    program: Any, step: Callable, hyper: dict, batches: Any, memory: int, steps: int
+) -> float | None:
     """Returns the seconds of each of `steps` steps, timed after a first step.
 
     Returns None if the memory does not suffice.
     """
+
+    free = free_memory(program.mesh)
+    if free is not None and memory > free:
+        return None
 
     def train(state, number):
         batch = program.place(lambda rows: batches.read(number, rows), batches.size)

@@ -30,7 +30,7 @@ def test_a_name_without_a_file_is_that_of_a_packaged_config(tmp_path, monkeypatc
 )
 def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, given, hint):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(flags.IllegalFlagValueError, match=f'^--config={given}: no such file{hint}'):
+    with pytest.raises(UserError, match=f'^--config={given}: no such file{hint}'):
         config_file.path_of(given)
 
 
@@ -74,7 +74,7 @@ def test_overrides_stand_before_or_after_the_config(monkeypatch, words):
 
 
 def test_a_config_without_a_value_is_not_the_default(monkeypatch):
-    with pytest.raises(flags.IllegalFlagValueError, match='^--config=: no such file; packaged: '):
+    with pytest.raises(UserError, match='^--config=: no such file; packaged: '):
         config_of(monkeypatch, '--config=finetune:rte', '--config')
 
 

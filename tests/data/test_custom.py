@@ -8,7 +8,7 @@ import pytest
 from gpt1_jax.data.tasks import custom
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import fail
-from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, PREMISES, RATING, lines
+from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, PREMISES, RATING, SENTIMENT, lines
 from refusal import refusal
 
 HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
@@ -240,7 +240,7 @@ def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path)
     # Equal texts stay together
     train, dev = parts(fields, tmp_path, rated([f'text {i % 10}' for i in range(40)]))
     assert len(train) + len(dev) == 40 and not set(train) & set(dev)
-    assert '1 rows leave none for train beside config.custom.dev_fraction = 0.25' in refusal(
+    assert '1 rows leave none for train by config.custom.dev_fraction = 0.25' in refusal(
         parts, fields, tmp_path, rated(['A'])
     )
 
@@ -344,3 +344,12 @@ def test_dev_has_a_share_of_each_label_of_several_rows(tmp_path):
     train, dev = (custom.task(fields).read(tmp_path, split) for split in ('train', 'dev'))
     assert [sum(e.label == label for e in dev) for label in range(3)] == [4, 1, 0]
     assert [sum(e.label == label for e in train) for label in range(3)] == [36, 1, 1]
+
+
+def test_labels_of_one_row_each_leave_no_dev_and_a_line(tmp_path):
+    fields = SENTIMENT | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.1}
+    (tmp_path / 'train.csv').write_text('text,label\none,negative\ntwo,positive\n')
+    for split in ('train', 'dev'):
+        assert refusal(custom.task(fields).read, tmp_path, split).endswith(
+            'train.csv: 2 rows leave none for dev by config.custom.dev_fraction = 0.1'
+        )

@@ -1,6 +1,7 @@
 """What is said of a labelled set as a whole."""
 
 import collections
+import dataclasses
 
 import pytest
 
@@ -55,3 +56,10 @@ def test_copies_between_the_splits_are_counted_and_a_sound_set_has_no_warning():
     (line,) = examination.warnings(task, train, rows((1, 0), (4, 1)))
     assert line.startswith('1 of 2 dev rows are training rows as well')
     assert examination.warnings(task, train, rows((5, 0), (4, 1))) == []
+
+
+def test_labels_that_the_task_states_are_no_mistakes():
+    task = dataclasses.replace(custom.task(SENTIMENT), labels=('None', 'none'))
+    train = rows((1, 0), (2, 1))
+    assert examination.warnings(task, train, rows((3, 0), (4, 1))) == []
+    assert len(examination.warnings(task, train, rows((3, 0), (4, 1)), 'label')) == 3

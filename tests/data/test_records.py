@@ -1,6 +1,7 @@
 """Section 4.1: the rows of JSON lines and Parquet files."""
 
 import bz2
+import datetime
 import gzip
 import json
 import os
@@ -13,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from gpt1_jax.data import corpus, records
+from gpt1_jax.data.tasks import reading, tables
 from refusal import refusal, refused_flips
 from tiny import python
 
@@ -347,3 +349,36 @@ def test_memory_is_bounded(tmp_path, write, count, expected, most, message):
     write(tmp_path)
     found, mib, said = memory(next(tmp_path.iterdir()), count)
     assert found == expected and mib < most and message in said
+
+
+def test_a_pattern_below_the_directory_of_a_run_still_has_its_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'books').mkdir()
+    (tmp_path / 'books' / 'a.txt').write_text('a')
+    (tmp_path / 'environment.jsonl').write_text('{}')
+    assert corpus.sources('books/*.txt') == corpus.sources('books') == ['books/a.txt']
+    assert corpus.sources('*/*.txt') == ['books/a.txt']
+
+
+def test_one_record_a_line_is_a_record_also_if_its_values_are_lists(tmp_path):
+    record = {'context': ['l1', 'l2'], 'endings': ['a', 'b']}
+    (tmp_path / 'a.jsonl').write_text(json.dumps(record))
+    assert [found for _, found in tables.records(tmp_path / 'a.jsonl')] == [record]
+    (tmp_path / 'a.json').write_text(json.dumps(record))  # as pandas writes columns
+    columns = [found for _, found in tables.records(tmp_path / 'a.json')]
+    assert columns == [{'context': 'l1', 'endings': 'a'}, {'context': 'l2', 'endings': 'b'}]
+
+
+def test_rows_of_parquet_have_lists_dates_and_numbers_without_a_name(tmp_path):
+    day = datetime.date(2020, 1, 2)
+    rows = pyarrow.table({'texts': [['a', 'b']], 'day': [day]})
+    pyarrow.parquet.write_table(rows, tmp_path / 'a.parquet')
+    ((_, record),) = tables.records(tmp_path / 'a.parquet')
+    assert record == {'texts': ['a', 'b'], 'day': day}
+    assert [record for _, record in tables.records(tmp_path / 'a.parquet', ['day'])] == [
+        {'day': day}
+    ]
+    assert (reading.of_cell(day), reading.of_cell(['a', day])) == (
+        '2020-01-02',
+        '["a", "2020-01-02"]',
+    )

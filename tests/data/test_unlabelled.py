@@ -211,7 +211,7 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
             'question 1: 2 options, exp',
         ),
         ('cola', 'parquet', 'PAR1', 'cannot be read (Parquet file size is 4 bytes'),
-        ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
+        ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are records'),
     ],
 )
 def test_a_bad_row_or_file_is_named(tmp_path, name, ending, text, message):

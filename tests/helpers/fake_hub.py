@@ -3,6 +3,7 @@
 import contextlib
 import fnmatch
 import hashlib
+import inspect
 import pathlib
 
 from gpt1_jax.data.hub import download
@@ -40,7 +41,6 @@ class FakeHub:
             repr((name, revision or 'main', sorted(files.items()))).encode()
         ).hexdigest()
         directory = self.cache / 'hub' / commit
-        directory.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
             if any(fnmatch.fnmatch(path, pattern) for pattern in allow_patterns):
                 self.asked.append(path)
@@ -64,7 +64,15 @@ def in_place_of_the_hub(monkeypatch, cache):
     download.cache_clear()
     hub = FakeHub(cache)
     monkeypatch.setenv('GPT1_JAX_CACHE', str(cache / 'gpt1_jax'))
-    monkeypatch.setattr(huggingface_hub, 'snapshot_download', hub.snapshot_download)
-    yield hub
-    monkeypatch.setattr(huggingface_hub, 'snapshot_download', hub.offline)
-    download.cache_clear()
+    real = inspect.signature(huggingface_hub.snapshot_download)
+
+    def checked(*given, **named):
+        real.bind(*given, **named)  # the library has these arguments
+        return hub.snapshot_download(*given, **named)
+
+    monkeypatch.setattr(huggingface_hub, 'snapshot_download', checked)
+    try:
+        yield hub
+    finally:
+        monkeypatch.setattr(huggingface_hub, 'snapshot_download', hub.offline)
+        download.cache_clear()

@@ -72,5 +72,8 @@ def wait_for(condition, process, timeout=200):
     """Waits until the condition holds. An error if the process has ended before."""
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        late = time.monotonic() > deadline
+        if late:
+            process.terminate()
+        assert not late and process.poll() is None, process.communicate(timeout=60)
         time.sleep(0.01)

@@ -100,10 +100,10 @@ def _divided(spec, task, directory, split, on_bad=fail):
             chosen.update(sorted(group)[:n])
     train = [example for example, hashed in zip(found, hashes) if hashed not in chosen]
     dev = [example for example, hashed in zip(found, hashes) if hashed in chosen]
-    if not train:
+    if not train or not dev:
         raise UserError(
-            f'{task.files(directory, split)[0]}: {len(found)} rows leave none for train beside '
-            f'config.custom.dev_fraction = {spec.dev_fraction}'
+            f'{task.files(directory, split)[0]}: {len(found)} rows leave none for '
+            f'{"dev" if train else "train"} by config.custom.dev_fraction = {spec.dev_fraction}'
         )
     return dev if split == 'dev' else train
 
@@ -131,7 +131,9 @@ def _as_written(spec, path):
     if tables.is_json(path):
         return spec
     if spec.format in custom_spec.JSON:
-        raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
+        raise UserError(
+            f'{path}: the files of {spec.name} are records, must end in .jsonl, .json or .parquet'
+        )
     suffix = pathlib.Path(path).suffix.lower()
     if spec.delimiter not in own_file.SEPARATORS or suffix not in own_file.SUFFIXES:
         return spec

@@ -173,9 +173,8 @@ def _about_files(spec):
         yield (
             name and tables.is_json(name) != is_json,
             (
-                f"files.{split} is {name!r}, but files in .jsonl and .json are of format 'jsonl' "
-                'or '
-                "'json', and only these"
+                f'files.{split} is {name!r}, and format is {spec.format!r}: records (.jsonl, '
+                '.json, .parquet) and tables cannot be mixed'
             ),
         )
     yield not spec.file('train'), 'files.train is missing'
@@ -187,7 +186,10 @@ def _about_files(spec):
     )
     yield (
         not is_json and (len(spec.delimiter) != 1 or spec.delimiter in '"\r\n'),
-        (f"format is {spec.format!r}, must be 'csv', 'tsv', 'jsonl', 'json' or one character"),
+        (
+            f"format is {spec.format!r}, must be 'csv', 'tsv', 'jsonl', 'json', 'parquet' or one "
+            'character'
+        ),
     )
 
 

@@ -116,8 +116,8 @@ def records(
 def table(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterator[tuple[str, dict]]:
     """Yields (where, {column: value}) of every row of any single file.
 
-    Numbers that have names in the schema become these names. Lists are left out, unless needed.
-    UserError as in `records`.
+    Numbers that have names in the schema become these names. If some columns are needed, lists in
+    others are left out. UserError as in `records`.
     """
     import pyarrow
 
@@ -126,15 +126,16 @@ def table(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterator[tupl
         columns = [
             field.name
             for field in schema
-            if field.name in needed or not pyarrow.types.is_nested(field.type)
+            if not needed or field.name in needed or not pyarrow.types.is_nested(field.type)
         ]
         _check_unique(path, schema.names, columns)
         classes = {name: _class_names(schema, name) for name in columns}
         for where, record in _rows(path, file, columns):
             for name, value in record.items():
-                if classes[name] and isinstance(value, int):
+                names = classes[name]
+                if names and isinstance(value, int) and value < len(names):
                     # The Hub's number for no label is -1
-                    record[name] = classes[name][value] if value >= 0 else ''
+                    record[name] = names[value] if value >= 0 else ''
             yield where, record
 
 

@@ -255,7 +255,7 @@ def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
 
 
 def of_cell(value: Any) -> str:
-    """The text of a cell. JSON numbers, true and false are written as in JSON.
+    """The text of a cell. JSON's values are written as in JSON, others, such as dates, as Python's.
 
     null is empty, and so is NaN, which pandas writes instead of null.
     """
@@ -263,7 +263,9 @@ def of_cell(value: Any) -> str:
         return ''
     if isinstance(value, str):
         return value.strip()
-    return json.dumps(value)
+    if isinstance(value, (bool, int, float, list, dict)):
+        return json.dumps(value, default=str)
+    return str(value)
 
 
 def label_name(text: str) -> str:
@@ -323,12 +325,10 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
 
     Only \\n ends a line, because texts contain \\x85 and \\u2028. A byte-order mark is no text
     (MRPC begins with one). UTF-16, as Excel writes it, is read as well. It is recognized by its
-    mark, or because every second of its first bytes is NUL. UserError for a file that is empty or
-    Parquet. UserError naming the line for text that is not UTF-8, for a NUL character, and for a
+    mark, or because every second of its first bytes is NUL. UserError for a file that is empty.
+    UserError naming the line for text that is not UTF-8, for a NUL character, and for a
     line of more than LONGEST bytes, before more bytes are read. OSError if the file cannot be read.
     """
-    if str(path).endswith('.parquet'):
-        raise UserError(f'{path}: is Parquet: write its rows as .csv, .tsv or .jsonl')
     number = 0
     with open(path, 'rb') as file:
         read_line = _line_reader(file)

@@ -256,9 +256,11 @@ def records(path: str | pathlib.Path, needed: Sequence[str] = ()) -> Iterable[tu
         (number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()
     ]
     first = reading.json_value(lines[0][1]) if lines else None
-    if len(lines) == 1:
-        first = _by_columns(first)
-    opening = ('[', '{') if str(path).endswith('.json') else '['
+    opening: tuple[str, ...] = ('[',)
+    if str(path).lower().endswith('.json'):
+        opening = ('[', '{')
+        if len(lines) == 1:
+            first = _by_columns(first)
     if isinstance(first, RowFault) and lines[0][1].lstrip().startswith(opening):
         items = _by_columns(reading.json_value('\n'.join(line for _, line in lines)))
         if isinstance(items, RowFault):

@@ -49,7 +49,7 @@ def check(config: Any) -> None:
     """
     device = jax.local_devices()[0]
     choice = config.kernels
-    if config.dtype != 'bfloat16' or not hasattr(config, 'n_head'):  # an LSTM has no kernels
+    if config.dtype != 'bfloat16':
         return
     for kernel, size, length in _kernels(config):
         if choice not in kernel.choices or kernel.platform != device.platform:
@@ -91,15 +91,13 @@ def _kernels(config):
 
     The size is the head size, the width or the vocabulary.
     """
-    sizes = {
-        'add_and_norm': config.n_embd,
-        'attention': config.n_embd // config.n_head,
-        'cross_entropy': config.vocab_size,
-    }
+    sizes = {'cross_entropy': config.vocab_size}
+    if hasattr(config, 'n_head'):  # an LSTM has no kernels but the loss's
+        sizes |= {'add_and_norm': config.n_embd, 'attention': config.n_embd // config.n_head}
     return [
         (kernel, sizes[kernel.operation], min(config.n_ctx, kernel.longest))
         for kernel in table.KERNELS
-        if kernel.takes(sizes[kernel.operation])
+        if kernel.operation in sizes and kernel.takes(sizes[kernel.operation])
     ]
 
 
