@@ -25,8 +25,8 @@ def define(default: str, help_string: str) -> None:
     """Defines the flag --config, with an override --config.FIELD for every field.
 
     default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a
-    path, FILE:rte. UserError for a value that is neither, with the nearest name, and for a file that
-    gives no config, or another program's config.
+    path, FILE:rte. UserError for a value that is neither, with the nearest name. UserError for a
+    file that gives no config, or another program's config.
     """
     global chosen
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
