@@ -28,7 +28,7 @@ pytestmark = pytest.mark.full
 
 
 def losses(directory):
-    rows = results.read(directory / 'metrics.jsonl')
+    rows = results.read(directory / 'metrics.jsonl', continued=True)  # it may be empty still
     return {
         (row['step'], name): row[name]
         for row in rows
