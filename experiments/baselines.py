@@ -30,7 +30,6 @@ from ml_collections import ConfigDict
 
 from experiments.benchmarks import record
 from experiments.lib import run_list
-from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from experiments.paper import numbers, scores
 from gpt1_jax import cli, rules
@@ -42,6 +41,7 @@ from gpt1_jax.evaluation import load, log_probs, states, task_metrics
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import lock, provenance
+from gpt1_jax.runs.markdown import table
 
 MOST_ROWS = 20_000  # of training, so that a full set also takes minutes
 SCORES = tuple(

@@ -29,7 +29,6 @@ from ml_collections import ConfigDict
 from experiments import baselines
 from experiments.benchmarks import record
 from experiments.lib import bootstrap, figures, run_list, runner
-from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from experiments.paper import numbers, scores
 from gpt1_jax import cli, storage
@@ -38,6 +37,7 @@ from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import tables
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
+from gpt1_jax.runs.markdown import table
 from gpt1_jax.training.transfer import EPOCHS
 
 SCORES = {

@@ -17,7 +17,6 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list, runner
-from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from experiments.paper import (
     blimp,
@@ -33,6 +32,7 @@ from experiments.paper.numbers import Score
 from gpt1_jax import cli
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
+from gpt1_jax.runs.markdown import bullets, table
 
 HEADER = (
     'task',

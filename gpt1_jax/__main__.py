@@ -27,6 +27,7 @@ PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'lm_eval': 'evaluation.lm_eval',
     'metrics': 'evaluation.score_predictions',
     'verify': 'verify',
+    'ablate': 'ablation.ablate',
     'hugging_face': 'weights.hugging_face',
 }
 PAGES = {  # topic: package and file

@@ -41,7 +41,6 @@ from gpt1_jax.configs import pretrain as defaults
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import compare, record, train_step
-from experiments.lib.markdown import table
 from gpt1_jax import cli, pretraining, storage
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import TokenStream
@@ -51,6 +50,7 @@ from gpt1_jax.models.fast import self_check
 from gpt1_jax.models.fast import table as kernel_table
 from gpt1_jax.parallel import processes, sharding, xla_options
 from gpt1_jax.runs import results, session
+from gpt1_jax.runs.markdown import table
 from gpt1_jax.training import device_data
 
 CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'

@@ -24,9 +24,9 @@ from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing, train_step
 from experiments.lib import runner
-from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
+from gpt1_jax.runs.markdown import table
 
 CONTESTANTS = (
     'ours',

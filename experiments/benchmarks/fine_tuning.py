@@ -26,12 +26,12 @@ from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing
-from experiments.lib.markdown import table
 from gpt1_jax import cli, finetuning, pretraining
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
+from gpt1_jax.runs.markdown import table
 
 
 class Way(NamedTuple):

@@ -29,11 +29,11 @@ from ml_collections import ConfigDict
 from experiments.benchmarks import record
 from experiments.compile import check, chips, hlo, tpu_schedule
 from experiments.compile.kernels import Kernel, kernels
-from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
 from gpt1_jax.pretraining import RULES
+from gpt1_jax.runs.markdown import table
 
 # Parts of the model, each with words in the names of its operations. A kernel belongs to the first
 # part that fits its own name, or else to the first part that fits the names of the operations fused

@@ -20,11 +20,11 @@ from ml_collections import ConfigDict
 from experiments.benchmarks import record, timing
 from experiments.compile import check
 from experiments.lib import runner
-from experiments.lib.markdown import table
 from gpt1_jax import cli, pretraining, rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, sharding, step_cost
+from gpt1_jax.runs.markdown import table
 
 
 def grid(sweep: str) -> list[dict[str, str]]:

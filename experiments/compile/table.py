@@ -17,10 +17,10 @@ from typing import NamedTuple
 from absl import flags
 
 from experiments.compile import check, chips
-from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
+from gpt1_jax.runs.markdown import table
 
 # The assumed fraction of the chip's peak, as public trainings of models of this size reach on an
 # H100

@@ -12,7 +12,6 @@ from ml_collections import ConfigDict
 
 from experiments.lib import figures, run_list
 from experiments.lib.figures import COLOURS, plt
-from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from experiments.paper import blimp_published, scores
 from experiments.paper.numbers import MODELS
@@ -22,6 +21,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import minimal_pairs
 from gpt1_jax.metrics import bootstrap
 from gpt1_jax.runs import workdir
+from gpt1_jax.runs.markdown import bullets, table
 
 # How each metric differs from the first, for the reader.
 METRICS = {

@@ -15,9 +15,9 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from experiments.paper import figure2_layers, numbers, scores, table5
+from gpt1_jax.runs.markdown import bullets, table
 
 HOLDS = 'holds'
 FAILS = 'does not hold'

@@ -12,12 +12,12 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from experiments.paper import scores
 from experiments.paper.numbers import Score
 from gpt1_jax.models import build
 from gpt1_jax.runs import workdir
+from gpt1_jax.runs.markdown import bullets, table
 from gpt1_jax.training import transfer
 
 NAMES = {'mnli': 'MultiNLI', 'race': 'RACE'}  # as in the paper's legend

@@ -9,10 +9,10 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from experiments.paper import scores
 from experiments.paper.numbers import MODELS, SCALES, normalised
+from gpt1_jax.runs.markdown import bullets, table
 
 # The names in the paper's legend, and the set that stands for each.
 NAMES = {

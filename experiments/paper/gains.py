@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list
-from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from experiments.paper import numbers, scores
+from gpt1_jax.runs.markdown import bullets, table
 
 SCORES = [
     score

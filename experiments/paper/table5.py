@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list
-from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from experiments.paper import numbers, scores
 from gpt1_jax import rules
+from gpt1_jax.runs.markdown import bullets, table
 
 GRID = ('full', 'no_pretraining')  # the conditions that run at every setting of the grid
 ROWS = tuple(numbers.TABLE5)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from experiments import plots
 from experiments.lib import figures
-from experiments.lib.markdown import bullets, table
 from experiments.paper import scores
 from gpt1_jax import metrics
 from gpt1_jax.metrics.bootstrap import Estimate, interval
+from gpt1_jax.runs.markdown import bullets, table
 
 PRETRAINED = 'pretrained'
 SCRATCH = 'from scratch'

@@ -9,7 +9,6 @@ from ml_collections import ConfigDict
 
 from experiments import plots, tables
 from experiments.lib import runner
-from experiments.lib.markdown import bullets, included, table
 from experiments.paper import scores
 from experiments.reproduce import plan
 from experiments.reproduce.clock import Clock
@@ -17,6 +16,7 @@ from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.runs.console import duration
+from gpt1_jax.runs.markdown import bullets, included, table
 
 
 def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None:

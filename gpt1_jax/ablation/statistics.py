@@ -1,4 +1,4 @@
-"""Paired differences over seeds: Student's t, its interval, and the seeds that an answer takes."""
+"""Paired differences over seeds, and the share of false ideas among those that are believed."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ MOST = 1000  # seeds: more than anybody would run
 class Difference(NamedTuple):
     """The mean of a - b over n seeds that a and b share.
 
-    low, high: the interval of Student's t. p: the p-value of its two-sided test. sd: the standard
-    deviation of the n differences. unpaired_sd: the standard deviation if a and b had not shared
-    seeds. All of these are nan with one seed.
+    low, high: the interval of Student's t. p: the one-sided p-value of "a is not smaller than b".
+    sd: the standard deviation of the n differences. unpaired_sd: the standard deviation if a and b
+    had not shared seeds. All of these are nan with one seed.
     """
 
     n: int
@@ -36,6 +36,10 @@ class Difference(NamedTuple):
         """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
+    def within(self, least: float) -> bool:
+        """Returns whether the whole interval is at most `least` from zero. False for nan."""
+        return -least <= self.low and self.high <= least
+
 
 def paired(a: Sequence[float], b: Sequence[float], looks: int = 1) -> Difference:
     """Returns the Difference of values of the same seeds in the same order.
@@ -51,10 +55,11 @@ def paired(a: Sequence[float], b: Sequence[float], looks: int = 1) -> Difference
     sd = float(np.std(differences, ddof=1))
     unpaired = math.hypot(np.std(a, ddof=1), np.std(b, ddof=1))
     if sd == 0:
-        return Difference(n, mean, mean, mean, float(mean == 0), sd, unpaired)
-    half = quantile(n, looks) * sd / math.sqrt(n)
-    p = 2 * special.stdtr(n - 1, -abs(mean) / sd * math.sqrt(n))
-    return Difference(n, mean, mean - half, mean + half, min(1.0, float(p) * looks), sd, unpaired)
+        return Difference(n, mean, mean, mean, float(mean >= 0), sd, unpaired)
+    error = sd / math.sqrt(n)
+    half = quantile(n, looks) * error
+    p = float(special.stdtr(n - 1, mean / error))
+    return Difference(n, mean, mean - half, mean + half, min(1.0, p * looks), sd, unpaired)
 
 
 def quantile(n: int, looks: int = 1) -> float:
@@ -76,15 +81,14 @@ def seeds_needed(found: Difference, looks: int = 1) -> int | None:
     )
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Returns p-values adjusted for their number (Holm, 1979).
+def believed(p_values: Sequence[float], share: float = 0.05) -> list[bool]:
+    """Returns which null hypotheses to reject (Benjamini and Hochberg, 1995).
 
-    If all null hypotheses with an adjusted p below 5% are rejected, the probability that any of
-    them is true is at most 5%.
+    On average at most this share of the rejected hypotheses is true, if the p-values are
+    independent, or positively dependent, as those of ideas that share their baseline's runs.
     """
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, i in enumerate(np.argsort(p_values)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = largest
-    return adjusted
+    order = np.argsort(p_values)
+    limits = share * np.arange(1, len(order) + 1) / max(1, len(order))
+    passing = np.flatnonzero(np.asarray(p_values, float)[order] <= limits)
+    rejected = set(order[: passing[-1] + 1]) if len(passing) else set()
+    return [i in rejected for i in range(len(order))]

@@ -1,0 +1,1 @@
+"""The laboratory: ideas against a baseline, screened, then confirmed on fresh seeds."""

@@ -1,0 +1,361 @@
+"""Trains ideas and a baseline on the same seeds, and says which are better.
+
+gpt1 ablate --out=runs/ablate --idea='squared ReLU: model.ops.gelu=mine.py:relu_squared'
+gpt1 ablate --out=runs/ablate --confirm
+gpt1 ablate --out=runs/ablate --adopt='squared ReLU'
+
+An idea is a difference from the baseline's pretraining config: a number, or your own code as
+FILE:NAME. Trials with the same seed share batches, dropout masks and, if shapes agree, initial
+weights. So most of the noise between seeds cancels in their difference.
+
+The first command screens ideas with short trials. The second trains those that look better for
+twice as long on fresh seeds, and says which to believe: of those at most one in twenty is false on
+average, however many ideas were tried. The third makes a believed idea part of the baseline.
+
+OUT/ideas.jsonl is the ledger of the search, and OUT/report.md is written from it. Rerun an
+interrupted command to resume it. A trial with the same settings, text, files and code is not
+repeated. `gpt1 help ablate` has a page for agents.
+"""
+
+import pathlib
+import statistics
+import time
+from collections.abc import Sequence
+
+from absl import flags
+from ml_collections import ConfigDict
+
+from gpt1_jax import cli, errors, pretraining, rules, storage, user_code
+from gpt1_jax.ablation import ideas, ledger, report, trials
+from gpt1_jax.ablation.ideas import BASELINE, Idea
+from gpt1_jax.cli import config_file
+from gpt1_jax.configs import pretrain as pretrain_config
+from gpt1_jax.configs.ablate import RULES
+from gpt1_jax.errors import Interrupted, UserError
+from gpt1_jax.runs import lock, results
+from gpt1_jax.runs.console import duration
+
+OUT = (lambda x: '://' not in x, 'a local directory')
+
+
+def run(
+    config: ConfigDict,
+    out: str | pathlib.Path,
+    confirm: bool = False,
+    adopt: str | None = None,
+    minutes: float | None = None,
+    until: float | None = None,
+    dry_run: bool = False,
+) -> list[dict]:
+    """Does the missing trials of a config, writes the report and returns the ledger's new state.
+
+    config:  as configs/ablate.py returns it.
+    confirm: confirm config.ideas, or if there are none the screened ideas that look better.
+    adopt:   the name of a confirmed idea that becomes part of the baseline, before anything else.
+    minutes: the time of a trial, in place of config.pretrain.train.steps. Measured once.
+    until:   seeds are added to a screen until all intervals are at most this wide, in nats.
+    dry_run: print the plan, train nothing.
+    UserError for a mistake in the config or an idea, and, after the report, if trials failed.
+    """
+    rules.validate(config, RULES)
+    rules.require({'--out': (str(out), OUT)})
+    if confirm and until:
+        raise UserError('--until adds seeds to a screen: leave it out with --confirm')
+    out = pathlib.Path(out)
+    with lock.hold(storage.path(out)):
+        results.check(out / trials.FILE)
+        return _run(config, out, confirm, adopt, minutes, until, dry_run)
+
+
+def _run(config, out, confirm, adopt, minutes, until, dry_run):
+    given = dict(_parsed(config.ideas))
+    _check_pairs(config.compare, given)
+    # The user's own words may name code. The ledger's may not, without --trust_code.
+    for changes in ({}, *given.values()):
+        user_code.trust(config_file.with_fields(config.pretrain, changes))
+    rows = ledger.read(out)
+    if minutes is not None:
+        config = _with_minutes(config, out, rows, minutes)
+    manifests: dict[storage.Path, dict] = {}
+
+    def build(base, several=None, length=1):
+        return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length)
+
+    base = config_file.with_fields(config.pretrain, ledger.adopted(rows))
+    baseline = build(base)[BASELINE]
+    if adopt:
+        base = _adopt(base, out, adopt, rows, baseline.key(0))
+        baseline = build(base)[BASELINE]
+        rows = ledger.read(out)
+        if not given and not confirm:
+            return rows
+    if confirm and not given:
+        given = ledger.to_confirm(rows, baseline.key(0))
+        if not given:
+            print('nothing to confirm: no screened idea looks better', flush=True)
+            return rows
+    several = build(base, given, ledger.LONGER if confirm else 1)
+    search = Search(config, out, several, confirm, baseline.key(0))
+    if dry_run:
+        search.print_plan()
+        return rows
+    search.run(until)
+    return ledger.read(out)
+
+
+class Search:
+    """One invocation: a baseline and ideas, trained on a stage's seeds, and compared.
+
+    several: {name: Idea}, the baseline among them. identity: the baseline, as in the ledger.
+    """
+
+    def __init__(
+        self,
+        config: ConfigDict,
+        out: pathlib.Path,
+        several: dict[str, Idea],
+        confirm: bool,
+        identity: str,
+    ) -> None:
+        self.config = config
+        self.out = out
+        self.ideas = several
+        self.identity = identity
+        self.pairs = [(name, BASELINE) for name in several if name != BASELINE]
+        if confirm:
+            self.stage = 'confirm'
+            self.seeds = range(ledger.FRESH, ledger.FRESH + config.confirm_seeds)
+        else:
+            self.stage = 'screen'
+            self.seeds = range(config.seeds)
+            self.pairs += _check_pairs(config.compare, several)
+        self.files = trials.files_of(config.tasks)
+        self.found: dict[tuple[str, int], dict] = {}
+        self.failed: dict[tuple[str, int], str] = {}
+        self.seconds = 0.0  # of this invocation's trials
+        self.tokens = 0
+
+    @property
+    def baseline(self) -> Idea:
+        return self.ideas[BASELINE]
+
+    def run(self, until: float | None = None) -> None:
+        looks = max(1, self.config.max_seeds - self.config.seeds + 1) if until else 1
+        compared = []
+        for name in self.ideas:
+            for seed in self.seeds:
+                self._look_up(name, seed)
+        for name in self.ideas:
+            for seed in self.seeds:
+                self._do(name, seed)
+            compared = self._compare(looks)
+        for seed in range(self.config.seeds, self.config.max_seeds if until else 0):
+            wide = {
+                name
+                for row in compared
+                if row['nats'] and not row['nats'][2] - row['nats'][1] <= until
+                for name in (row['idea'], row['against'])
+            }
+            for name in self.ideas:
+                if name in wide:
+                    self._do(name, seed)
+            compared = self._compare(looks)
+        rows = ledger.read(self.out)
+        lines = report.differences(rows, self.stage, self.identity)
+        lines += report.summary(rows, self.identity)
+        print('\n'.join(lines) + f'\nreport: {self.out / "report.md"}', flush=True)
+        if self.failed:
+            raise UserError(
+                'trials failed: '
+                + '; '.join(f'{name}, seed {seed}: {e}' for (name, seed), e in self.failed.items())
+            )
+
+    def _do(self, name, seed):
+        """Trains an idea with a seed, if necessary. Its mistake is kept for the end."""
+        idea = self.ideas[name]
+        if (name, seed) in self.found or self._look_up(name, seed):
+            return
+        began = time.monotonic()
+        print(f'{name}, seed {seed}: ', end='', flush=True)
+        try:
+            row = trials.train(idea, seed, self.config, self.out)
+        except Interrupted:
+            raise
+        except Exception as error:  # any: the user's code may raise it
+            line = (
+                str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
+            )
+            self.failed[name, seed] = errors.one_line(line, 300)
+            print(f'failed: {self.failed[name, seed]}', flush=True)
+            return
+        self.found[name, seed] = row
+        self.seconds += time.monotonic() - began
+        self.tokens += idea.tokens
+        left = self._left() * self.seconds / self.tokens
+        print(
+            f'loss {row["loss"]:.4f} after {row["updates"]:,} updates, {row["tokens_per_s"]:,.0f} '
+            f'tokens/s, about {duration(left)} left',
+            flush=True,
+        )
+
+    def _look_up(self, name, seed):
+        """Whether a trial is in results.jsonl. Its row is then taken."""
+        row = trials.done(self.ideas[name], seed, self._trained(), self.files)
+        if row is not None:
+            self.found[name, seed] = row
+        return row is not None
+
+    def _trained(self):
+        return results.read(self.out / trials.FILE, continued=True)
+
+    def _left(self):
+        """The number of tokens still to train on."""
+        return sum(
+            idea.tokens
+            for name, idea in self.ideas.items()
+            for seed in self.seeds
+            if (name, seed) not in self.found and (name, seed) not in self.failed
+        )
+
+    def _compare(self, looks):
+        """Writes what can be compared to the ledger, and the report. Returns the ledger's rows."""
+        compared = []
+        for a, b in self.pairs:
+            seeds = [seed for name, seed in self.found if name == a and (b, seed) in self.found]
+            pairs = [(self.found[a, seed], self.found[b, seed]) for seed in sorted(seeds)]
+            idea, against = self.ideas[a], self.ideas[b]
+            error = next((e for (name, _), e in self.failed.items() if name == a), None)
+            if error:
+                row = ledger.about(self.stage, idea, against, self.identity)
+                ledger.append(self.out, row | {'verdict': f'failed: {error}'})
+            elif len(pairs) >= len(self.seeds):
+                row = ledger.row_of(
+                    self.stage, idea, against, pairs, self.identity, looks, self.config.least
+                )
+                ledger.append(self.out, row)
+                compared.append(row)
+        self._write_report()
+        return compared
+
+    def _write_report(self):
+        model = self.baseline.config.model
+        text = self.baseline.manifest['splits']
+        about = (
+            f'Baseline: {model.kind}, {model.n_layer} layers, width {model.n_embd}, '
+            f'{model.n_head} heads, context {model.n_ctx}; {text["train"]["tokens"]:,} training '
+            f'tokens, {text["valid"]["tokens"]:,} held out.'
+        )
+        report.write(self.out, ledger.read(self.out), self.identity, self._trained(), about)
+
+    def print_plan(self) -> None:
+        """Prints the trials of a dry run, and their time at the speed of the finished ones."""
+        rows = self._trained()
+        left = 0
+        for idea in self.ideas.values():
+            done = [trials.done(idea, seed, rows, self.files) for seed in self.seeds]
+            to_do = done.count(None)
+            left += to_do * idea.tokens
+            print(
+                f'{idea.name}: {len(done) - to_do} trials done, {to_do} to do, {idea.tokens:,} '
+                'tokens each'
+            )
+        time = 'no trial has been timed yet'
+        if rows:
+            speed = statistics.median(row['tokens_per_s'] for row in rows)
+            time = f'about {duration(left / speed)} at {speed:,.0f} tokens a second'
+        print(f'in all {left:,} tokens to train on: {time}', flush=True)
+
+
+def _parsed(texts):
+    """(name, changes) of each idea. UserError if two have the same name."""
+    found = {BASELINE: {}}
+    for name, changes in map(ideas.parse, texts):
+        if name in found:
+            raise UserError(f'duplicate idea {name!r}')
+        found[name] = changes
+        yield name, changes
+
+
+def _check_pairs(texts: Sequence[str], given) -> list[tuple[str, str]]:
+    """The pairs of names of config.compare, 'NAME - NAME'. UserError for an unknown idea."""
+    pairs = []
+    for text in texts:
+        a, _, b = text.partition(' - ')
+        if not {a, b} <= {*given, BASELINE}:
+            raise UserError(f"config.compare: {text!r} must be 'NAME - NAME' of two ideas")
+        pairs.append((a, b))
+    return pairs
+
+
+def _with_minutes(config, out, rows, minutes):
+    """The config with as many updates as take so many minutes.
+
+    They are measured once for a baseline, and written to the ledger. So trials stay exact and
+    paired.
+    """
+    rules.require({'--minutes': (minutes, rules.positive())})
+    base = ideas.configured(config.pretrain, {}, out)
+    of = ideas.build(base, {BASELINE: {}}, out, {})[BASELINE].key(0)
+    timed = {'stage': 'timed', 'minutes': minutes, 'baseline': of}
+    known = [row['updates'] for row in rows if timed.items() <= row.items()]
+    if known:
+        updates = known[0]
+    else:
+        updates = pretraining.steps_in(base, out / 'runs' / 'timed', minutes)
+        ledger.append(out, timed | {'updates': updates})
+    print(f'{minutes:g} minutes are {updates:,} updates of the baseline', flush=True)
+    config = config.copy_and_resolve_references()
+    config.pretrain = ideas.lengthened(config.pretrain, updates / config.pretrain.train.steps)
+    return config
+
+
+def _adopt(base, out, name, rows, identity):
+    """The baseline with a confirmed idea, which is written to OUT/baseline.py."""
+    base = config_file.with_fields(base, ledger.adopt(out, name, rows, identity))
+    names = [row['idea'] for row in ledger.read(out) if row['stage'] == 'adopt']
+    fields = rules.flatten(base)
+    ledger.write_baseline(out, names, fields, rules.flatten(pretrain_config.get_config()))
+    print(f'adopted {name!r}: gpt1 pretrain --config={out / "baseline.py"}', flush=True)
+    return base
+
+
+def _define_flags():
+    config_file.define('ablate', 'Ideas; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_string(
+        'out', 'runs/ablate', 'Directory of the search; trials that are finished there are reused.'
+    )
+    flags.DEFINE_multi_string(
+        'idea', [], "'NAME: FIELD=VALUE ...' in place of config.ideas; may be repeated."
+    )
+    flags.DEFINE_bool(
+        'confirm', False, 'Train ideas that look better for twice as long, on fresh seeds.'
+    )
+    flags.DEFINE_string('adopt', None, 'Make this confirmed idea part of the baseline.')
+    flags.DEFINE_float(
+        'minutes',
+        None,
+        'Minutes a trial, in place of config.pretrain.train.steps. Measured once.',
+        lower_bound=1e-9,
+    )
+    flags.DEFINE_float(
+        'until',
+        None,
+        'Add seeds until every interval is at most this wide, in nats.',
+        lower_bound=1e-9,
+    )
+    flags.DEFINE_bool(
+        'dry_run', False, 'Prepare the text, print the trials and an estimated time, train nothing.'
+    )
+
+
+def main() -> None:
+    f = flags.FLAGS
+    if f.idea or f.confirm or f.adopt:
+        f.config.ideas = tuple(f.idea)
+        if 'config.compare' not in f:  # config.compare names the config's ideas
+            f.config.compare = ()
+    run(f.config, f.out, f.confirm, f.adopt, f.minutes, f.until, f.dry_run)
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

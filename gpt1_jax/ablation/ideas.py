@@ -1,0 +1,153 @@
+"""Ideas: named differences from a baseline's pretraining config, and their text."""
+
+import contextlib
+import pathlib
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ml_collections import ConfigDict
+
+from gpt1_jax import pretraining, rules, storage, user_code
+from gpt1_jax.cli import config_file
+from gpt1_jax.data import prepare, tokens
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import lock, provenance, workdir
+
+BASELINE = 'baseline'
+# Fields of workdir.FREE that make another run here: they set the initial weights, rounding, speed
+# and memory.
+OWN = (
+    'init_from',
+    'init_step',
+    'model.',
+    'batch.',
+    'mesh.',
+    'data.resident',
+    'train.skip_nonfinite',
+    'eval.batch_size',
+)
+COUNTED = (  # fields in updates, which grow with the length of a run
+    'train.steps',
+    'optimizer.warmup_steps',
+    'optimizer.decay_steps',
+    'eval.every',
+    'checkpoint.every',
+    'log_every',
+)
+
+
+class Idea(NamedTuple):
+    """A named difference from the baseline.
+
+    changes: {'model.n_head': '2'}, fields of a pretraining config. config: the whole config with
+    these changes. manifest: the manifest of its text.
+    """
+
+    name: str
+    changes: dict[str, str]
+    config: ConfigDict
+    manifest: dict
+
+    def of_seed(self, seed: int) -> ConfigDict:
+        """Returns the config of a trial. Its seed is added to the config's, so that an idea may be
+        another seed."""
+        config = self.config.copy_and_resolve_references()
+        config.seed += seed
+        return config
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens that a run trains on."""
+        c = self.config
+        return c.train.steps * c.batch.size * c.model.n_ctx
+
+    def key(self, seed: int) -> str:
+        """Returns 16 hex digits of everything that decides a run's losses: settings, text, the
+        user's files, and code."""
+        config = self.of_seed(seed).to_dict()
+        fields = {
+            name: value
+            for name, value in rules.flatten(config).items()
+            if not workdir.listed(name, workdir.FREE) or workdir.listed(name, OWN)
+        }
+        return provenance.digest(
+            [
+                fields,
+                self.manifest['fingerprint'],
+                user_code.digests(config),
+                provenance.code_digest(),
+            ]
+        )
+
+
+def parse(text: str) -> tuple[str, dict[str, str]]:
+    """Parses '2 heads: model.n_head=2 batch.size=8' to (name, changes). UserError for another
+    form."""
+    name, _, rest = text.partition(': ')
+    with contextlib.suppress(ValueError):
+        pairs = [word.split('=', 1) for word in shlex.split(rest)]
+        if name and pairs and all(len(pair) == 2 for pair in pairs):
+            return name.strip(), dict(pairs)
+    raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
+
+
+def configured(base: ConfigDict, changes: Mapping[str, str], out: pathlib.Path) -> ConfigDict:
+    """Returns the pretraining config with changes. Its prepared text has a place in OUT."""
+    config = config_file.with_fields(base, changes)
+    if not config.data.tokens:
+        text = provenance.digest([config.data.to_dict(), config.tokenizer.to_dict()])
+        config.data.tokens = str(out / f'tokens-{text[:8]}')
+    return config
+
+
+def lengthened(config: ConfigDict, factor: float) -> ConfigDict:
+    """Returns a pretraining config for so many times the updates, with everything in proportion."""
+    fields = rules.flatten(config)
+    config = config.copy_and_resolve_references()
+    config.update_from_flattened_dict(
+        {name: max(1, round(fields[name] * factor)) for name in COUNTED if fields[name]}
+    )
+    return config
+
+
+def build(
+    base: ConfigDict,
+    several: Mapping[str, Mapping[str, str]],
+    out: pathlib.Path,
+    manifests: dict[storage.Path, dict],
+    length: int = 1,
+) -> dict[str, Idea]:
+    """Returns {name: Idea} of {name: changes}. Prepares their text if necessary.
+
+    manifests: of the texts that were looked up before, by directory, to which others are added.
+    length: how many times the config's updates a trial takes. All ideas are checked before any text
+    is prepared. UserError, with the idea's name, for a mistake in an idea.
+    """
+    resolved = {}
+    for name, changes in several.items():
+        with _of_idea(name):
+            config = lengthened(configured(base, changes, out), length)
+            rules.validate(config, {'train.steps': rules.whole(1)})
+            setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
+            resolved[name] = config, setting
+    for name, (_, setting) in resolved.items():
+        if setting.tokens not in manifests:
+            with _of_idea(name):
+                manifests[setting.tokens] = (
+                    storage.read_json(setting.tokens / tokens.MANIFEST)
+                    if setting.prepare is None
+                    else prepare.prepare(setting.prepare, setting.tokens, lock.hold)
+                )
+    return {
+        name: Idea(name, dict(several[name]), config, manifests[setting.tokens])
+        for name, (config, setting) in resolved.items()
+    }
+
+
+@contextlib.contextmanager
+def _of_idea(name) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f'{name}: {error}') from None

@@ -1,0 +1,289 @@
+"""The report of a search, written from its ledger and its trials: report.md and ideas.png."""
+
+import pathlib
+import statistics as builtin
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from gpt1_jax import metrics, storage
+from gpt1_jax.ablation import ledger, statistics
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import minimal_pairs
+from gpt1_jax.metrics.bootstrap import Estimate, interval, mean
+from gpt1_jax.runs.markdown import bullets, table
+
+READING = """A difference is idea - baseline, smaller is better, with a 95% interval (Student's t
+over seeds). Both were trained on the same seeds: same batches, same dropout masks and, for arrays
+of the same name and shape, same initial weights. The interval covers what a seed decides. It does
+not cover the choice of the validation text, other sizes or longer training. *Speed* is the
+baseline's time for a trial divided by the idea's. *At equal time* compares an idea of another speed
+with the baseline's own curve after the time that the idea takes: an estimate, without an
+interval."""
+SCREENED = """Short trials, whose verdicts may be wrong: with twenty ideas that change nothing, one
+is expected to be "better". Confirm what looks better with `--confirm`: it is marked >."""
+CONFIRMED = """Trials of {longer} times the length, on seeds that no screen has used. Only these
+count. *Believed*: of all ideas that are believed, at most {share:.0%} are false on average, however
+many were tried (Benjamini and Hochberg over the {tested} confirmations of this search)."""
+TASK = """Larger is better. There are two kinds of noise: of the seeds (mean, Student's t), and of
+the items of the task (median over seeds, of BLiMP the mean; paired bootstrap). Neither contains the
+other."""
+NOISE = """Mean and standard deviation of the paired difference in bits a byte: the trajectories of
+a pair part with time."""
+COLUMNS = ['idea', 'nats a token', 'bits a byte', 'speed', 'at equal time', 'seeds', 'updates', '']
+ALPHA_CHANGED = 'intervals hold for whichever of {looks} reports is read (Bonferroni)'
+BETTER = '#0072B2'
+WORSE = '#D55E00'
+
+
+def write(
+    out: pathlib.Path, rows: Sequence[dict], baseline: str, trials: Sequence[dict], about: str
+) -> None:
+    """Writes report.md and ideas.png.
+
+    rows: of the ledger. baseline: the present one, as in the ledger. trials: of results.jsonl.
+    about: a sentence on the baseline.
+    """
+    by_key = {trial['key']: trial for trial in trials}
+    screened, confirmed = (ledger.latest(rows, stage) for stage in ('screen', 'confirm'))
+    _draw(out / 'ideas.png', screened, confirmed)
+    lines = [
+        '# Ideas',
+        '',
+        *bullets(summary(rows, baseline)),
+        about,
+        '',
+        *READING.splitlines(),
+        '',
+        '![the differences](ideas.png)',
+        '',
+    ]
+    if confirmed:
+        lines += ['## Confirmed or refuted', '', *_confirmed_text(rows), '']
+        lines += differences(rows, 'confirm', baseline)
+    lines += ['## Screened', '', *SCREENED.splitlines(), '', *differences(rows, 'screen', baseline)]
+    compared = [(row, _pairs(row, by_key)) for row in [*confirmed, *screened] if row.get('runs')]
+    compared = [(row, pairs) for row, pairs in compared if pairs]
+    lines += _tasks(compared)
+    lines += ['## The noise by updates', '', *NOISE.splitlines(), '', *_by_step(compared)]
+    lines += ['## Trials', '', *_trials(compared)]
+    (out / 'report.md').write_text('\n'.join(lines), encoding='utf-8')
+
+
+def summary(rows: Sequence[dict], baseline: str) -> list[str]:
+    """Returns what a search has found, a sentence a line. baseline: the present one."""
+    confirmed = ledger.latest(rows, 'confirm')
+    believed = ledger.believed(rows)
+    winners = [row['idea'] for row in confirmed if row['key'] in believed]
+    lines = [f'Screened: {len(ledger.latest(rows, "screen"))} comparisons.']
+    if confirmed:
+        lines.append(f'Tried again on fresh seeds: {len(confirmed)} ideas.')
+        lines.append(f'Believed to be better: {", ".join(winners) or "none"}.')
+    adopted = [row['idea'] for row in rows if row['stage'] == 'adopt']
+    if adopted:
+        lines.append(f'Adopted by the baseline: {", ".join(adopted)}.')
+    waiting = ledger.to_confirm(rows, baseline)
+    lines.append(f'Looks better, to confirm: {", ".join(waiting) or "none"}.')
+    return lines
+
+
+def _confirmed_text(rows):
+    tested = sum(row['stage'] == 'confirm' and row.get('p') is not None for row in rows)
+    text = CONFIRMED.format(longer=ledger.LONGER, share=ledger.SHARE, tested=tested)
+    return text.splitlines()
+
+
+def differences(rows: Sequence[dict], stage: str, baseline: str) -> list[str]:
+    """Returns the table of a stage's newest comparisons. baseline: the present one."""
+    believed = ledger.believed(rows)
+    waiting = ledger.to_confirm(rows, baseline)
+    cells = []
+    for row in ledger.latest(rows, stage):
+        name = row['idea']
+        if row['against'] != ledger.BASELINE:
+            name += f' - {row["against"]}'
+        if row['baseline'] != baseline:
+            name += ' (earlier baseline)'
+        if not row.get('runs'):  # failed
+            cells.append([name, *[''] * (len(COLUMNS) - 2), row['verdict']])
+            continue
+        conclusion = row['verdict']
+        if stage == 'confirm':
+            conclusion = f'**believed**: {conclusion}' if row['key'] in believed else conclusion
+        elif row['idea'] in waiting and row['baseline'] == baseline:
+            conclusion = f'> {conclusion}'
+        if row['looks'] > 1:
+            conclusion += f'; {ALPHA_CHANGED.format(looks=row["looks"])}'
+        equal_time = row['equal_time']
+        cells.append(
+            [
+                name,
+                shown(row['nats']),
+                shown(row['bits']),
+                f'{row["speed"]:.2f}',
+                '' if equal_time is None else f'{equal_time:+.4f}',
+                len(row['seeds']),
+                f'{row["updates"]:,}',
+                conclusion,
+            ]
+        )
+    return table(COLUMNS, cells)
+
+
+def shown(found: Sequence[float | None] | None) -> str:
+    """Returns '-0.0512 (-0.0603 to -0.0421)' of [mean, low, high]."""
+    if found is None:
+        return 'n/a'
+    middle, low, high = found
+    return f'{middle:+.4f}' + ('' if low is None else f' ({low:+.4f} to {high:+.4f})')
+
+
+def _draw(path, screened, confirmed):
+    """A forest plot in bits a byte: confirmations above the screens."""
+    drawn = []
+    for rows, stage in ((confirmed, ', confirmed'), (screened, '')):
+        known = [row for row in rows if row.get('bits')]
+        drawn += [(row, stage) for row in sorted(known, key=lambda row: row['bits'][0])]
+    with matplotlib.rc_context({'font.size': 10, 'axes.spines.top': False}):
+        figure = Figure(figsize=(7.2, 1.2 + 0.27 * len(drawn)), dpi=150)
+        axes = figure.subplots()
+        axes.axvline(0, color='#707070', linestyle='--', linewidth=1)
+        for height, (row, _) in enumerate(drawn):
+            middle, low, high = row['bits']
+            low, high = (middle if low is None else low), (middle if high is None else high)
+            colour = BETTER if middle < 0 else WORSE
+            axes.errorbar(
+                middle,
+                height,
+                xerr=[[middle - low], [high - middle]],
+                fmt='o',
+                color=colour,
+                capsize=3,
+                markerfacecolor=colour if low > 0 or high < 0 else 'white',
+            )
+        axes.set_yticks(range(len(drawn)), [row['idea'] + stage for row, stage in drawn])
+        axes.set_ylim(len(drawn) - 0.4, -0.6)
+        axes.grid(axis='x', color='#E6E6E6')
+        axes.set_xlabel(
+            'difference from the baseline in bits a byte, 95% intervals\n'
+            '(left: better; hollow: the interval contains zero)'
+        )
+        figure.savefig(path, bbox_inches='tight', format='png')
+
+
+def _pairs(row, by_key):
+    """The trials of a row of the ledger. [] if some are no longer there."""
+    pairs = [(by_key.get(a), by_key.get(b)) for a, b in row['runs']]
+    return pairs if all(a and b for a, b in pairs) else []
+
+
+def _tasks(compared):
+    """A section for each task that both sides of a comparison were scored on."""
+    lines = []
+    names = sorted({task for _, pairs in compared for trial in pairs[0] for task in trial['tasks']})
+    for task in names:
+        cells = []
+        for row, pairs in compared:
+            if not all(task in trial['tasks'] for pair in pairs for trial in pair):
+                continue
+            a, b = ([pair[side]['tasks'][task] for pair in pairs] for side in (0, 1))
+            over_seeds = statistics.paired([x['value'] for x in a], [x['value'] for x in b])
+            over_items = over_same_items(task, a, b)
+            low, high = interval(over_items.draws)
+            of_seeds = [over_seeds.mean, over_seeds.low, over_seeds.high]
+            of_items = [over_items.value, low, high]
+            cells.append(
+                [
+                    f'{row["idea"]}, {row["stage"]}',
+                    shown(of_seeds if over_seeds.n > 1 else [over_seeds.mean, None, None]),
+                    shown(of_items),
+                    over_seeds.n,
+                    over_items.n,
+                ]
+            )
+        columns = ['idea', 'over seeds', 'over items', 'seeds', 'items']
+        lines += [f'## {task}, zero-shot', '', *TASK.splitlines(), '', *table(columns, cells)]
+    return lines
+
+
+def over_same_items(task: str, a: Sequence[dict], b: Sequence[dict]) -> Estimate:
+    """Returns the difference of two sides over the items of a task, by a paired bootstrap.
+
+    a, b: a task's rows of a trial, of the same seeds. The median over seeds, of BLiMP the mean.
+    UserError if the items differ.
+    """
+    sides = []
+    ids: list[str] = []
+    for rows in (a, b):
+        read = [metrics.read_predictions(storage.path(row['predictions'])) for row in rows]
+        for of_seed, gold, _ in read:
+            if ids not in ([], of_seed):
+                raise UserError('a difference of scores that are not about the same items')
+            ids = of_seed
+        sides.append([scores for _, _, scores in read])
+    if task == 'blimp':
+        of_a, of_b = (np.mean([minimal_pairs.outcomes(x) for x in side], axis=0) for side in sides)
+        return mean(minimal_pairs.set_means(ids, of_a - of_b).values())
+    draws = metrics.draws(a[0]['metric'], gold, [*sides[0], *sides[1]])
+    of_a, of_b = draws[: len(a)], draws[len(a) :]
+    value = builtin.median(x['value'] for x in a) - builtin.median(x['value'] for x in b)
+    return Estimate(value, np.median(of_a, axis=0) - np.median(of_b, axis=0), len(ids))
+
+
+def _by_step(compared):
+    by_name = {}
+    for row, pairs in compared:
+        if row['bits'] and len(pairs) > 1:
+            curves = [
+                [{step: bits for step, _, bits in trial['curve']} for trial in pair]
+                for pair in pairs
+            ]
+            both = set.intersection(*(set(curve) for pair in curves for curve in pair))
+            by_name[f'{row["idea"]}, {row["stage"]}'] = {
+                step: [a[step] - b[step] for a, b in curves] for step in both
+            }
+    steps = sorted({step for found in by_name.values() for step in found})
+    cells = []
+    for name, found in by_name.items():
+        noise = [
+            f'{builtin.mean(found[step]):+.4f} ± {builtin.stdev(found[step]):.4f}'
+            if step in found
+            else ''
+            for step in steps
+        ]
+        cells.append([name, *noise])
+    return table(['updates', *(f'{step:,}' for step in steps)], cells)
+
+
+def _trials(compared):
+    """The trials of each idea and length: losses, sizes and speeds."""
+    several: dict[tuple, dict[str, dict]] = {}
+    for row, pairs in compared:
+        for side, name in ((0, row['idea']), (1, row['against'])):
+            for pair in pairs:
+                trial = pair[side]
+                several.setdefault((name, trial['updates']), {})[trial['key']] = trial
+    cells = []
+    for (name, updates), found in several.items():
+        trials = list(found.values())
+        bits = [trial['bits_per_byte'] for trial in trials]
+        speed = builtin.median(trial['tokens_per_s'] for trial in trials)
+        cells.append(
+            [
+                name,
+                _fields(trials[0]['changes']),
+                f'{builtin.mean(bits):.4f} ({min(bits):.4f} to {max(bits):.4f})',
+                f'{trials[0]["parameters"]:,}',
+                f'{updates:,}',
+                f'{speed:,.0f}',
+                len(trials),
+            ]
+        )
+    columns = ['idea', 'changes', 'bits a byte (range)', 'parameters', 'updates', 'tokens a second']
+    return table([*columns, 'trials'], cells)
+
+
+def _fields(changes: Mapping[str, str]) -> str:
+    return ' '.join(f'{name}={value}' for name, value in changes.items())
