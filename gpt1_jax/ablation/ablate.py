@@ -71,8 +71,10 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
     given = dict(_parsed(config.ideas))
     _check_pairs(config.compare, given)
     # The user's own words may name code. The ledger's may not, without --trust_code.
-    for changes in ({}, *given.values()):
-        user_code.trust(config_file.with_fields(config.pretrain, changes))
+    user_code.trust(config.pretrain)
+    for name, changes in given.items():
+        with ideas.of_idea(name):
+            user_code.trust(config_file.with_fields(config.pretrain, changes))
     rows = ledger.read(out)
     if minutes is not None:
         config = _with_minutes(config, out, rows, minutes)
@@ -82,20 +84,22 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
         return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length)
 
     base = config_file.with_fields(config.pretrain, ledger.adopted(rows))
-    baseline = build(base)[BASELINE]
     if adopt:
-        base = _adopt(base, out, adopt, rows, baseline.key(0))
-        baseline = build(base)[BASELINE]
+        row = ledger.confirmed(adopt, rows, build(base)[BASELINE].key(0))
+        build(base, {adopt: row['changes']})  # refused before anything is written
+        base = _adopt(base, out, row)
         rows = ledger.read(out)
         if not given and not confirm:
             return rows
-    if confirm and not given:
-        given = ledger.to_confirm(rows, baseline.key(0))
+    several = build(base, {} if confirm else given)
+    identity = several[BASELINE].key(0)
+    if confirm:
+        given = given or ledger.to_confirm(rows, identity)
         if not given:
             print('nothing to confirm: no screened idea looks better', flush=True)
             return rows
-    several = build(base, given, ledger.LONGER if confirm else 1)
-    search = Search(config, out, several, confirm, baseline.key(0))
+        several = build(base, given, ledger.LONGER)
+    search = Search(config, out, several, confirm, identity)
     if dry_run:
         search.print_plan()
         return rows
@@ -309,13 +313,14 @@ def _with_minutes(config, out, rows, minutes):
     return config
 
 
-def _adopt(base, out, name, rows, identity):
+def _adopt(base, out, row):
     """The baseline with a confirmed idea, which is written to OUT/baseline.py."""
-    base = config_file.with_fields(base, ledger.adopt(out, name, rows, identity))
+    base = config_file.with_fields(base, ledger.adopt(out, row))
+    user_code.trust(base)  # the copies of files that were allowed to run
     names = [row['idea'] for row in ledger.read(out) if row['stage'] == 'adopt']
     fields = rules.flatten(base)
     ledger.write_baseline(out, names, fields, rules.flatten(pretrain_config.get_config()))
-    print(f'adopted {name!r}: gpt1 pretrain --config={out / "baseline.py"}', flush=True)
+    print(f'adopted {row["idea"]!r}: gpt1 pretrain --config={out / "baseline.py"}', flush=True)
     return base
 
 

@@ -126,14 +126,14 @@ def build(
     """
     resolved = {}
     for name, changes in several.items():
-        with _of_idea(name):
+        with of_idea(name):
             config = lengthened(configured(base, changes, out), length)
             rules.validate(config, {'train.steps': rules.whole(1)})
             setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
             resolved[name] = config, setting
     for name, (_, setting) in resolved.items():
         if setting.tokens not in manifests:
-            with _of_idea(name):
+            with of_idea(name):
                 manifests[setting.tokens] = (
                     storage.read_json(setting.tokens / tokens.MANIFEST)
                     if setting.prepare is None
@@ -146,7 +146,8 @@ def build(
 
 
 @contextlib.contextmanager
-def _of_idea(name) -> Iterator[None]:
+def of_idea(name: str) -> Iterator[None]:
+    """Puts an idea's name before the message of a UserError."""
     try:
         yield
     except UserError as error:

@@ -241,22 +241,25 @@ def adopted(rows: Iterable[dict]) -> dict[str, str]:
     return changes
 
 
-def adopt(out: pathlib.Path, name: str, rows: Sequence[dict], baseline: str) -> dict[str, str]:
+def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
+    """Returns the row of an idea's confirmation. UserError if it is not believed, or was confirmed
+    against another baseline, or if one of its files has changed since."""
+    known = believed(rows)
+    found = {row['idea']: row for row in rows if row['key'] in known}
+    if name not in found or found[name]['baseline'] != baseline:
+        hint = did_you_mean(name, found) or f'; confirmed: {", ".join(found) or "none"}'
+        raise UserError(f'--adopt={name}: is not confirmed against the present baseline{hint}')
+    user_code.check(f'idea {name!r}', found[name]['code'])
+    return found[name]
+
+
+def adopt(out: pathlib.Path, row: dict) -> dict[str, str]:
     """Makes a confirmed idea part of the baseline, and returns its changes.
 
     Files with the user's code are copied to OUT/adopted, so that the originals may be edited.
-    UserError if the idea is not confirmed against this baseline, or if a file has changed since.
     """
-    confirmed = {row['idea']: row for row in rows if row['key'] in believed(rows)}
-    row = confirmed.get(name)
-    if row is None or row['baseline'] != baseline:
-        hint = did_you_mean(name, confirmed) or (
-            f': confirmed are {", ".join(confirmed)}' if confirmed else ': no idea is'
-        )
-        raise UserError(f'--adopt={name}: is not confirmed against the present baseline{hint}')
-    user_code.check(f'idea {name!r}', row['code'])
     changes = {field: _copied(value, out) for field, value in row['changes'].items()}
-    append(out, {'stage': 'adopt', 'idea': name, 'changes': changes, 'confirmed': row['key']})
+    append(out, {'stage': 'adopt', 'idea': row['idea'], 'changes': changes, 'of': row['key']})
     return changes
 
 

@@ -186,9 +186,10 @@ def _tasks(compared):
     for task in names:
         cells = []
         for row, pairs in compared:
-            if not all(task in trial['tasks'] for pair in pairs for trial in pair):
+            a, b = ([pair[side]['tasks'].get(task) for pair in pairs] for side in (0, 1))
+            files = [scored and scored['files'] for scored in (*a, *b)]
+            if None in files or any(each != files[0] for each in files):
                 continue
-            a, b = ([pair[side]['tasks'][task] for pair in pairs] for side in (0, 1))
             over_seeds = statistics.paired([x['value'] for x in a], [x['value'] for x in b])
             over_items = over_same_items(task, a, b)
             low, high = interval(over_items.draws)

@@ -1,0 +1,471 @@
+"""gpt1 ablate: ideas, trials, the ledger, confirmations, adoption, kills and the report."""
+
+import json
+import random
+import shutil
+
+import numpy as np
+import pytest
+from gpt1_jax.configs import ablate
+
+from gpt1_jax import pretraining, user_code
+from gpt1_jax.ablation import ablate as program
+from gpt1_jax.ablation import ideas, ledger, report, trials
+from gpt1_jax.cli import config_file
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import results
+from interruptions import power_cut
+from tiny import ROOT, corpus, predictions, pretrain_config, sst2
+
+RELU = f"squared ReLU: 'model.ops.gelu={ROOT}/experiments/ideas/relu.py:relu_squared'"
+
+
+# Ideas
+
+
+@pytest.mark.parametrize(
+    'idea, message',
+    [
+        ('2 heads model.n_head=2', "idea '2 heads model.n_head=2': must be 'NAME: FIELD=VALUE"),
+        ("a: model.n_head='2", "must be 'NAME: FIELD=VALUE"),
+        ('a: train.steps=x', '^a: train.steps=x: '),
+        ('a: train.steps=None', '^a: config.train.steps is None, must be '),
+        ('a: model.n_heads=2', "^a: unknown field model.n_heads, did you mean 'n_head"),
+        ('a: model.n_head=3', '^a: model.n_embd = 16 is not a multiple'),
+        ('baseline: seed=1', 'duplicate idea'),
+        ('a: model.ops.gelu=nowhere.py:f', '^a: .*nowhere.py: No such file'),
+    ],
+)
+def test_a_mistake_in_an_idea_is_one_line_before_any_text_is_prepared(tmp_path, idea, message):
+    with pytest.raises(UserError, match=message):
+        program.run(small('no such corpus', (idea,)), tmp_path / 'out')
+    assert not (tmp_path / 'out' / 'runs').exists()
+
+
+def test_what_is_written_in_an_object_store_is_refused_before_any_text_is_prepared(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match="^--out is 's3://bucket/ablate', must be a local directory"
+    ):
+        program.run(small('no such corpus', ()), 's3://bucket/ablate')
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_comparison_names_two_ideas(tmp_path):
+    with pytest.raises(
+        UserError, match="^config.compare: 'a - b' must be 'NAME - NAME' of two ideas"
+    ):
+        program.run(
+            small('no such corpus', ('a: model.n_head=2',), compare=('a - b',)), tmp_path / 'out'
+        )
+
+
+@pytest.mark.parametrize('given', [(), ('less - more',)])
+def test_ideas_of_the_command_line_take_the_place_of_the_configs_and_of_its_comparisons(
+    monkeypatch, given
+):
+    config = small('text', ('a: seed=1', 'b: seed=2'), compare=given or ('a - b',))
+    values = {
+        'config': config,
+        'idea': ['less: seed=3', 'more: seed=4'],
+        'out': 'out',
+        'confirm': False,
+        'adopt': None,
+        'minutes': None,
+        'until': None,
+        'dry_run': True,
+    }
+    flags = type('Flags', (dict,), {'__getattr__': dict.__getitem__})
+    monkeypatch.setattr(
+        program.flags, 'FLAGS', flags(values | ({'config.compare': given} if given else {}))
+    )
+    monkeypatch.setattr(program, 'run', lambda config, *_: None)
+    program.main()
+    assert config.ideas == ('less: seed=3', 'more: seed=4') and config.compare == given
+
+
+# Runs
+
+
+def small(text, ideas, **fields):
+    config = ablate.get_config()
+    config.pretrain = pretrain_config(
+        text, train__steps=6, eval__every=3, checkpoint__every=2, log_every=2
+    )
+    config.ideas = ideas
+    config.seeds = 2
+    config.update(fields)
+    return config
+
+
+@pytest.fixture(scope='module')
+def text(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp('ablate') / 'text')
+
+
+@pytest.fixture(scope='module')
+def undisturbed(text, tmp_path_factory):
+    """(directory, what was found, the config): with an idea that changes nothing, and a task."""
+    out = tmp_path_factory.mktemp('undisturbed')
+    config = small(text, (RELU, 'same: log_every=1'))
+    sst2(out / 'SST-2', n=12)
+    config.tasks.sst2 = str(out / 'SST-2')
+    return out, program.run(config, out), config
+
+
+def measured(out):
+    return {
+        (row['idea'], row['seed']): (row['key'], row['loss'], row['curve'])
+        for row in results.read(out / 'results.jsonl')
+    }
+
+
+def timeless(rows):
+    """The rows of a ledger without times and speeds."""
+    return [
+        {name: x for name, x in row.items() if name not in ('when', 'speed', 'equal_time')}
+        for row in rows
+    ]
+
+
+def of(rows, name):
+    (found,) = [row for row in rows if row['idea'] == name]
+    return found
+
+
+def test_a_report_has_the_differences_of_the_trials_own_losses(text, undisturbed, tmp_path):
+    out, rows, _ = undisturbed
+    relu = of(rows, 'squared ReLU')
+    by_hand = []
+    for seed in (0, 1):
+        config = pretrain_config(
+            text, train__steps=6, eval__every=3, checkpoint__every=2, log_every=2, seed=seed
+        )
+        losses = []
+        for name in (None, f'{ROOT}/experiments/ideas/relu.py:relu_squared'):
+            config.model.ops.gelu = name
+            run = pretraining.run(config, tmp_path / f'{seed}{name is None}')
+            losses.append(
+                [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row][-1]
+            )
+        by_hand.append(losses[1] - losses[0])
+    assert relu['differences'] == pytest.approx(by_hand, abs=1e-9)
+    assert relu['nats'][0] == pytest.approx(np.mean(by_hand)) and relu['seeds'] == [0, 1]
+    assert relu['bits'][0] * relu['nats'][0] > 0 and relu['updates'] == 6
+    assert of(rows, 'same')['verdict'] == 'no difference that matters: equal in each seed'
+    page = (out / 'report.md').read_text()
+    assert f'| squared ReLU | {relu["nats"][0]:+.4f} (' in page and '## sst2, zero-shot' in page
+    assert '| 2 | 12 |' in page  # seeds and items
+    assert (out / 'ideas.png').read_bytes()[:4] == b'\x89PNG'
+
+
+def test_equal_settings_are_one_trial_and_trials_of_other_invocations_are_found(
+    undisturbed, tmp_path, monkeypatch
+):
+    undisturbed_out, _, config = undisturbed
+    out = tmp_path / 'out'
+    shutil.copytree(undisturbed_out, out)
+    # The idea that changes nothing is the baseline's
+    assert len(results.read(out / 'results.jsonl')) == 4
+    monkeypatch.setattr(pretraining, 'run', None)
+    config = config.copy_and_resolve_references()
+    config.ideas = ('other name: ' + RELU.partition(': ')[2],)
+    rows = program.run(config, out)
+    assert [row['idea'] for row in rows] == ['squared ReLU', 'same', 'other name']
+    assert rows[0]['differences'] == rows[2]['differences']
+    assert len(results.read(out / 'results.jsonl')) == 4
+    assert program.run(config, out) == rows  # nothing is written twice
+
+
+def test_with_another_directory_of_a_task_all_is_trained_and_scored_again(
+    undisturbed, tmp_path, monkeypatch
+):
+    """The weights of finished trials are not kept. Without the task the rows of either directory
+    do."""
+    out, _, config = undisturbed
+    shutil.copytree(out, tmp_path / 'out')
+    config = config.copy_and_resolve_references()
+    scored = []
+    sst2(tmp_path / 'SST-2', n=14)
+    config.tasks.sst2 = str(tmp_path / 'SST-2')
+    monkeypatch.setattr(
+        trials,
+        '_scored',
+        lambda task, directory, run, seed: (
+            scored.append(directory)
+            or {
+                'metric': 'accuracy',
+                'value': 0.5,
+                'n': 14,
+                'group': None,
+                'seed': seed,
+                'predictions': predictions(tmp_path / f'{len(scored)}.jsonl', 7, 14),
+                'files': trials.files_of(config.tasks)[task],
+            }
+        ),
+    )
+    program.run(config, tmp_path / 'out')
+    assert len(scored) == 4 and '| 2 | 14 |' in (tmp_path / 'out' / 'report.md').read_text()
+    monkeypatch.setattr(pretraining, 'run', None)
+    config.tasks = {}
+    program.run(config, tmp_path / 'out')
+    config.tasks = {'sst2': str(tmp_path / 'nowhere')}
+    with pytest.raises(UserError, match='nowhere'):
+        program.run(config, tmp_path / 'out')
+
+
+def test_a_difference_over_items_is_paired_and_by_hand(tmp_path):
+    """Of BLiMP one of means over sets, where a tie counts half: sets of 3 and 1 pairs. The metric
+    of a row of predictions would weigh pairs alike, and take a tie for right."""
+    # Outcomes of two seeds each
+    outcomes = [[[1, 1, 0.5, 0], [1, 0, 1, 1]], [[0, 1, 0, 0.5], [1, 1, 0, 0]]]
+    sides = []
+    for side in outcomes:
+        sides.append([])
+        for of_seed in side:
+            rows = [
+                {
+                    'id': f'syntax/{"a" if j < 3 else "b"}/{j}',
+                    'gold': 0,
+                    'scores': [outcome, 1 - outcome],
+                }
+                for j, outcome in enumerate(of_seed)
+            ]
+            path = tmp_path / f'{len(list(tmp_path.iterdir()))}.jsonl'
+            path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+            value = float(np.mean(np.array(of_seed) >= 0.5))
+            sides[-1].append({'predictions': str(path), 'metric': 'accuracy', 'value': value})
+    found = report.over_same_items('blimp', *sides)
+    of_a = ((2.5 + 2) / 6 + (0 + 1) / 2) / 2
+    of_b = ((1 + 2) / 6 + (0.5 + 0) / 2) / 2
+    assert found.value == pytest.approx(of_a - of_b) and found.n == 4
+    found = report.over_same_items('sst2', *sides)
+    assert found.value == pytest.approx((0.75 + 0.75) / 2 - (0.5 + 0.5) / 2)
+    equal = report.over_same_items('sst2', sides[0], sides[0])
+    assert not equal.draws.any()
+    path.write_text(path.read_text().replace('/3', '/4'))
+    with pytest.raises(UserError, match='not about the same items'):
+        report.over_same_items('blimp', *sides)
+
+
+def build(text, several, out, length=1):
+    base = small(text, ()).pretrain
+    return ideas.build(base, {ideas.BASELINE: {}, **several}, out, {}, length)
+
+
+def test_an_idea_about_rounding_or_speed_alone_is_trained(text, tmp_path):
+    found = build(
+        text,
+        {
+            'a': {'model.precision': 'high'},
+            'b': {'batch.loss_chunks': '2'},
+            'c': {'mesh.fsdp': '2'},
+            'same': {'log_every': '1'},
+        },
+        tmp_path,
+    )
+    baseline, *others = found.values()
+    assert [each.key(0) == baseline.key(0) for each in others] == [False, False, False, True]
+
+
+def test_a_changed_file_or_text_is_another_trial(text, tmp_path):
+    idea = tmp_path / 'idea.py'
+    idea.write_text('import jax\n\n\ndef f(x):\n    return jax.nn.relu(x)\n')
+    user_code.trust({'model': {'gelu': f'{idea}:f'}})
+    of_file = build(text, {'a': {'model.ops.gelu': f'{idea}:f'}}, tmp_path / 'out')['a']
+    key = of_file.key(0)
+    idea.write_text(idea.read_text() + '# edited\n')
+    assert of_file.key(0) != key and of_file.key(1) != of_file.key(0)
+    other_text = of_file._replace(manifest=of_file.manifest | {'fingerprint': 'x'})
+    assert other_text.key(0) != of_file.key(0)
+
+
+def test_another_seed_is_an_idea(text, tmp_path):
+    found = build(text, {'another seed': {'seed': '10000'}}, tmp_path)
+    assert found['another seed'].of_seed(3).seed == 10003
+    assert found[ideas.BASELINE].of_seed(3).seed == 3
+
+
+def test_a_longer_trial_has_all_that_counts_updates_in_proportion(text, tmp_path):
+    changes = {'optimizer.decay_steps': '2', 'optimizer.schedule': 'stable_decay'}
+    idea = build(text, {'a': changes}, tmp_path, length=2)['a']
+    config = idea.config
+    assert config.train.steps == 12 and idea.tokens == 12 * config.batch.size * config.model.n_ctx
+    assert config.optimizer.decay_steps == 4 and config.eval.every == 6
+    assert config.checkpoint.every == 4 and config.log_every == 4
+
+
+def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypatch):
+    asked = []
+
+    def steps_in(config, directory, minutes):
+        asked.append(minutes)
+        return 4
+
+    monkeypatch.setattr(pretraining, 'steps_in', steps_in)
+    config = small(text, ('2 heads: model.n_head=2',))
+    out = tmp_path / 'out'
+    rows = program.run(config, out, minutes=5)
+    assert [row['stage'] for row in rows] == ['timed', 'screen'] and rows[1]['updates'] == 4
+    assert len(program.run(config, out, minutes=5)) == 2 and asked == [5]
+    config.pretrain.model.n_embd = 32  # another baseline has its own number
+    program.run(config, out, minutes=5, dry_run=True)
+    assert asked == [5, 5]
+
+
+def test_a_dry_run_trains_nothing_and_estimates_from_trials_that_are_done(
+    text, undisturbed, capsys, tmp_path
+):
+    config = small(text, (RELU, '2 heads: model.n_head=2'))
+    program.run(config, tmp_path / 'new', dry_run=True)
+    assert 'squared ReLU: 0 trials done, 2 to do, 768 tokens each' in capsys.readouterr().out
+    program.run(config, undisturbed[0], dry_run=True)
+    said = capsys.readouterr().out
+    assert (
+        '2 heads: 0 trials done, 2 to do' in said
+        and 'in all 1,536 tokens to train on: about 0:00:' in said
+    )
+
+
+# Confirm and adopt
+
+
+@pytest.fixture(scope='module')
+def searched(text, tmp_path_factory):
+    """(directory, config) of a search with an idea that helps, one that harms, and code."""
+    out = tmp_path_factory.mktemp('searched')
+    ideas_file = out / 'mine.py'
+    ideas_file.write_text('def gelu(x):\n    return 1.7 * x\n')
+    config = small(
+        text,
+        (
+            'faster: optimizer.peak_rate=3e-3',
+            'slower: optimizer.peak_rate=1e-6',
+            f'code: model.ops.gelu={ideas_file}:gelu optimizer.peak_rate=3e-3',
+        ),
+        confirm_seeds=3,
+    )
+    config.pretrain.optimizer.peak_rate = 1e-5
+    program.run(config, out / 'out')
+    return out / 'out', config
+
+
+@pytest.fixture
+def search(searched, tmp_path, monkeypatch):
+    """A copy of the search, in a process that has trusted nothing, and a config without ideas."""
+    monkeypatch.setattr(user_code, '_trusted', set())
+    out = tmp_path / 'out'
+    shutil.copytree(searched[0], out)
+    config = searched[1].copy_and_resolve_references()
+    config.ideas = ()
+    return out, config
+
+
+def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
+    search, monkeypatch
+):
+    out, config = search
+    with pytest.raises(UserError, match='^code: .*mine.py:gelu: is code, .* give --trust_code'):
+        program.run(config, out, confirm=True)
+    monkeypatch.setattr(user_code, '_everything_trusted', True)
+    rows = program.run(config, out, confirm=True)
+    confirmed = [row for row in rows if row['stage'] == 'confirm']
+    assert [row['idea'] for row in confirmed] == ['faster', 'code']
+    for row in confirmed:
+        assert row['updates'] == 12 and row['seeds'] == [1000, 1001, 1002]
+        assert row['verdict'] == 'better' and row['key'] in ledger.believed(rows)
+    trained = [row['seed'] for row in results.read(out / 'results.jsonl') if row['updates'] == 12]
+    assert sorted(trained) == sorted([1000, 1001, 1002] * 3)
+    page = (out / 'report.md').read_text()
+    assert 'Believed to be better: faster, code.' in page and 'to confirm: none.' in page
+    before = len(rows)
+    assert len(program.run(config, out, confirm=True)) == before  # nothing is left to confirm
+
+
+def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeypatch):
+    out, config = search
+    with pytest.raises(UserError, match='^--adopt=code: is not confirmed .*; confirmed: none'):
+        program.run(config, out, adopt='code')
+    monkeypatch.setattr(user_code, '_everything_trusted', True)
+    program.run(config, out, confirm=True)
+    rows = program.run(config, out, adopt='code')
+    adopted = rows[-1]
+    copy = adopted['changes']['model.ops.gelu'].rpartition(':')[0]
+    assert adopted['stage'] == 'adopt' and copy.startswith(str(out / 'adopted' / 'mine-'))
+    config.ideas = ('2 heads: model.n_head=2',)
+    last = program.run(config, out)[-1]
+    trained = {row['key']: row for row in results.read(out / 'results.jsonl')}
+    baseline = trained[last['runs'][0][1]]
+    assert last['idea'] == '2 heads' and baseline['seed'] == 0
+    written = config_file.load(str(out / 'baseline.py'))
+    assert written.optimizer.peak_rate == 3e-3 and written.train.steps == 6
+    assert written.model.ops.gelu == adopted['changes']['model.ops.gelu']
+    run = pretraining.run(written, out / 'for_real')
+    curve = [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row]
+    assert curve[-1] == pytest.approx(baseline['loss'], abs=1e-6)
+    assert '(earlier baseline)' in (out / 'report.md').read_text()
+
+
+def test_a_strangers_ledger_is_data(text, tmp_path):
+    """Names with quotes and line breaks are no code in baseline.py, and no cells of the report."""
+    name = 'a"""\nimport os; os_abort() | x'
+    ledger.write_baseline(tmp_path, [name], {f'model.{name}': name}, {})
+    written = config_file.load(str(tmp_path / 'baseline.py'))
+    assert written.model[name] == name
+
+
+# Interruptions and failures
+
+
+@pytest.mark.full
+def test_a_failed_trial_is_named_and_what_can_be_compared_of_the_others_is(text, tmp_path):
+    """Another vocabulary in bits a byte, another validation text not at all, but with a second idea
+    on it."""
+    given = (
+        'diverges: optimizer.peak_rate=1e30 optimizer.clip=0.0',
+        '80 merges: tokenizer.merges=80',
+        'less text: data.valid=0.4',
+        'less, 2 heads: data.valid=0.4 model.n_head=2',
+    )
+    with pytest.raises(
+        UserError, match='^trials failed: diverges, seed 0: loss .*; diverges, seed 1: '
+    ):
+        program.run(small(text, given, compare=('less, 2 heads - less text',)), tmp_path / 'out')
+    rows = {(row['idea'], row['against']): row for row in ledger.read(tmp_path / 'out')}
+    failed = rows.pop(('diverges', 'baseline'))
+    assert failed['verdict'].startswith('failed: loss ')
+    assert {
+        names: (row['nats'] is not None, row['bits'] is not None, len(row['seeds']))
+        for names, row in rows.items()
+    } == {
+        ('80 merges', 'baseline'): (False, True, 2),
+        ('less text', 'baseline'): (False, False, 2),
+        ('less, 2 heads', 'baseline'): (False, False, 2),
+        ('less, 2 heads', 'less text'): (True, True, 2),
+    }
+    page = (tmp_path / 'out' / 'report.md').read_text()
+    assert '| less, 2 heads - less text | ' in page and '| failed: loss ' in page
+
+
+@pytest.mark.full
+def test_seeds_are_added_until_the_intervals_are_narrow(text, tmp_path):
+    config = small(text, ('2 heads: model.n_head=2',), max_seeds=4)
+    for until, seeds in ((100.0, 2), (1e-9, 4)):
+        row = program.run(config, tmp_path / 'out', until=until)[-1]
+        assert len(row['seeds']) == seeds and row['looks'] == 3
+    assert 'whichever of 3 reports is read' in (tmp_path / 'out' / 'report.md').read_text()
+
+
+@pytest.mark.full
+def test_a_search_that_is_killed_five_times_equals_one_undisturbed(undisturbed, tmp_path):
+    out, rows, config = undisturbed
+    rng = random.Random(0)
+    for _ in range(5):
+        # After this many steps of the next trial that is not done
+        with power_cut(rng.randrange(1, 6)):
+            program.run(config, tmp_path)
+    resumed = program.run(config, tmp_path)
+    assert measured(tmp_path) == measured(out)
+    assert timeless(resumed) == timeless(rows)
