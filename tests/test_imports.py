@@ -37,6 +37,7 @@ PROGRAMS = (
     'perplexity',
     'generate',
     'verify',
+    'ablation.ablate',
     'evaluation.lm_eval',
     'evaluation.score_predictions',
     'weights.hugging_face',
@@ -50,7 +51,7 @@ ALONE = {
     'orbax': {'runs.checkpoint'},
     'jax.experimental.pallas.triton': {'models.fast.pallas_triton'},  # deprecated
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
-    'matplotlib': {'evaluation.pictures'},
+    'matplotlib': {'ablation.report', 'evaluation.pictures'},
     'tensorboardX': {'runs.tracker'},
     'wandb': set(),
     'trackio': set(),  # also there, by name
@@ -58,6 +59,9 @@ ALONE = {
     'lm_eval': {'evaluation.lm_harness', 'evaluation.lm_eval'},
     'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data'},
     'ml_collections': {
+        'ablation.ablate',
+        'ablation.ideas',
+        'ablation.trials',
         'pretraining',
         'finetuning',
         'zero_shot',
@@ -131,9 +135,13 @@ def test_a_layer_imports_only_the_layers_below_it(module):
 
 def test_no_module_imports_a_program():
     found = {(module, name) for name in PROGRAMS for module in importers(name)}
-    # The package for type checkers only; verify and the Python interface train
+    # The package for type checkers only; verify, a search and the Python interface train
     assert found == {
         ('', 'api'),
+        ('ablation.ablate', 'pretraining'),
+        ('ablation.ideas', 'pretraining'),
+        ('ablation.trials', 'pretraining'),
+        ('ablation.trials', 'zero_shot'),
         ('verify', 'pretraining'),
         ('api', 'pretraining'),
         ('api', 'finetuning'),
@@ -141,9 +149,11 @@ def test_no_module_imports_a_program():
 
 
 def test_only_programs_have_a_command_line_and_few_modules_know_the_configs():
-    assert importers('cli') == {*PROGRAMS, '__main__'}
+    assert importers('cli') == {*PROGRAMS, '__main__', 'ablation.ideas'}
     # The defaults of configs are the paper's values, and their rules hold in a run's config.json.
     assert importers('configs') == {
+        'ablation.ablate',
+        'ablation.trials',
         'cli.config_file',
         'cli.own_data',
         'evaluation.load',

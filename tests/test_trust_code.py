@@ -56,7 +56,7 @@ for words in json.loads(sys.argv[1]):
 
 
 class Stranger:
-    """Two runs, pretrained and fine-tuned, whose config.json names a file that leaves a mark when
+    """Two runs, pretrained and fine-tuned, and a search. They name a file that leaves a mark when
     it runs."""
 
     def __init__(self, base):
@@ -71,6 +71,10 @@ class Stranger:
         tuning = finetune_config('cola', cola(base / 'CoLA'), init_from=self.pretrained)
         finetuning.run(tuning, base / 'tuned')
         self.tuned = str(base / 'tuned')
+        self.search = base / 'search'
+        self.search.mkdir()
+        adopted = {'stage': 'adopt', 'idea': 'a', 'changes': {'model.kind': self.net}}
+        (self.search / 'ideas.jsonl').write_text(json.dumps(adopted) + '\n')
 
     def ran(self):
         """Whether the file has run since the last call."""
@@ -114,6 +118,7 @@ def commands(stranger):
         'lm_eval': [run, '--tasks=blimp'],
         'verify': [f'--workdir={stranger.pretrained}'],
         'hugging_face': [f'--export={stranger.pretrained}', f'--out={out}'],
+        'ablate': [f'--out={stranger.search}', '--idea=2 heads: model.n_head=2'],
     }
 
 
@@ -140,7 +145,8 @@ def test_no_program_runs_the_code_that_only_a_run_names(stranger):
     for words, (status, output) in zip(lines, found, strict=True):
         place = stranger.tuned if stranger.tuned in ' '.join(words) else stranger.pretrained
         last = output.splitlines()[-1]
-        expected = f'error: {place}/config.json: config.model.kind = {stranger.net}: is code'
+        place = 'baseline' if words[0] == 'ablate' else f'{place}/config.json'
+        expected = f'error: {place}: config.model.kind = {stranger.net}: is code'
         assert status == 1, (words, output)
         assert last.startswith(expected), (words, output)
         assert f'read {stranger.file}, then give --trust_code' in last

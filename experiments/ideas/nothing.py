@@ -32,7 +32,7 @@ WORSE = {
 
 @functools.cache
 def __getattr__(name):
-    """gelu_7 and dense_7: operations of ops.py, whose results differ only by rounding.
+    """gelu_7 and dense_7: operations of models/ops.py, whose results differ only by rounding.
 
     gelu_7 adds seven to the result and subtracts it again. dense_7 first adds the products of
     every seventh input.

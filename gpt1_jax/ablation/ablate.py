@@ -1,6 +1,6 @@
 """Trains ideas and a baseline on the same seeds, and says which are better.
 
-gpt1 ablate --out=runs/ablate --idea='squared ReLU: model.ops.gelu=mine.py:relu_squared'
+gpt1 ablate --out=runs/ablate --idea='squared ReLU: model.ops.gelu=FILE:NAME'
 gpt1 ablate --out=runs/ablate --confirm
 gpt1 ablate --out=runs/ablate --adopt='squared ReLU'
 
@@ -12,7 +12,7 @@ The first command screens ideas with short trials. The second trains those that 
 twice as long on fresh seeds, and says which to believe: of those at most one in twenty is false on
 average, however many ideas were tried. The third makes a believed idea part of the baseline.
 
-OUT/ideas.jsonl is the ledger of the search, and OUT/report.md is written from it. Rerun an
+The file ideas.jsonl in OUT is the ledger of the search, and report.md is written from it. Rerun an
 interrupted command to resume it. A trial with the same settings, text, files and code is not
 repeated. `gpt1 help ablate` has a page for agents.
 """
@@ -314,7 +314,7 @@ def _with_minutes(config, out, rows, minutes):
 
 
 def _adopt(base, out, row):
-    """The baseline with a confirmed idea, which is written to OUT/baseline.py."""
+    """The baseline with a confirmed idea, which is written as a config for `gpt1 pretrain`."""
     base = config_file.with_fields(base, ledger.adopt(out, row))
     user_code.trust(base)  # the copies of files that were allowed to run
     names = [row['idea'] for row in ledger.read(out) if row['stage'] == 'adopt']

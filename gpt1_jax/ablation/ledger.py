@@ -278,7 +278,7 @@ def _copied(value: str, out: pathlib.Path) -> str:
 def write_baseline(
     out: pathlib.Path, names: Sequence[str], fields: Mapping[str, object], defaults: Mapping
 ) -> None:
-    """Writes OUT/baseline.py, a config of `gpt1 pretrain` with everything that was adopted.
+    """Writes a config of `gpt1 pretrain` with everything that was adopted.
 
     fields, defaults: of the baseline and of configs/pretrain.py, flattened. Only those that differ
     are written.
@@ -291,7 +291,7 @@ def write_baseline(
     # All of it is repr: a name in a ledger, which may be a stranger's, is never code.
     text = f'''"""The baseline of a search, with the ideas that it adopted."""
 
-# gpt1 pretrain --config=baseline.py --workdir=DIR
+# for gpt1 pretrain --config
 from gpt1_jax.configs import pretrain
 
 ADOPTED = {list(names)!r}

@@ -409,7 +409,7 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
 
 
 def test_a_strangers_ledger_is_data(text, tmp_path):
-    """Names with quotes and line breaks are no code in baseline.py, and no cells of the report."""
+    """Names with quotes and line breaks are no code in the config of a baseline."""
     name = 'a"""\nimport os; os_abort() | x'
     ledger.write_baseline(tmp_path, [name], {f'model.{name}': name}, {})
     written = config_file.load(str(tmp_path / 'baseline.py'))
