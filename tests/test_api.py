@@ -275,6 +275,9 @@ def test_the_fields_of_a_table_decide_what_is_held_out(base, monkeypatch):
     (config,) = asked
     assert config.custom.files.dev == 'own_dev.csv' and not config.custom.dev_fraction
     assert config.custom.score == (0, 1234567)
+    (base / 'own.csv').write_bytes(table.replace('x', 'é').encode('latin-1'))
+    gpt1_jax.finetune('own.csv', 'x', 'a', 'y', score=(0, 5), encoding='latin-1')
+    assert asked[-1].custom.encoding == 'latin-1'
     with pytest.raises(UserError, match='^give text and label'):
         gpt1_jax.finetune('cola', 'x', 'a', 'y', task='cola')
 
