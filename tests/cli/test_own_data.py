@@ -88,14 +88,16 @@ TEXTS = [
 
 
 @pytest.mark.parametrize('label_first', [False, True])
+@pytest.mark.parametrize('first', ['', 'sep=\t\n'])
 def test_a_tsv_is_read_back_whether_its_quotation_marks_are_text_or_quoting(
-    tmp_path, monkeypatch, label_first
+    tmp_path, monkeypatch, label_first, first
 ):
     plain = [text for text in TEXTS if '\n' not in text and '\t' not in text]
     for texts, quoting in ((plain, False), (TEXTS, True), (['a', 'b\n"c', 'd'], True)):
         rows = [('text', 'label'), *((text, 'xy'[i % 2]) for i, text in enumerate(texts))]
         rows = [row[::-1] for row in rows] if label_first else rows
         with open(tmp_path / 'a.tsv', 'w', newline='') as file:
+            file.write(first)
             if quoting:
                 csv.writer(file, delimiter='\t').writerows(rows)
             else:

@@ -125,8 +125,8 @@ def quotes_are_text(path: str | pathlib.Path, delimiter: str, encoding: str | No
     def are_rows(lines):
         return all(line.count(delimiter) == width for line in lines if line)
 
-    width = lines[0].count(delimiter)
-    last = 0
+    last = _lines(path, encoding)[0]
+    width = lines[last].count(delimiter)
     try:
         for number, _ in _cells(path, True, delimiter, encoding):
             if number > last + 1 and are_rows(lines[last:number]):
