@@ -256,7 +256,7 @@ def pretrain(
     Returns the Trained run, as `load` does.
     corpus:    files, directories or globs of text, JSON lines or Parquet, or 'novels'.
     workdir:   the directory of the run.
-    init_from: begin with the weights, sizes and vocabulary of this run.
+    init_from: begin with the weights, sizes, dropout and vocabulary of this run.
     minutes:   train for about so many minutes, instead of epochs.
     config:    a packaged name (`gpt1 pretrain --help`), a file or a ConfigDict.
     fields:    fields of the config, such as {'batch.size': 8}.

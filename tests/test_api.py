@@ -68,7 +68,7 @@ def base(tmp_path_factory):
     tokenizer = bpe_training.train([SENTENCE] * 9, merges=15)
     config = {
         'kind': 'pretrain',
-        'model': SIZES | {'vocab_size': tokenizer.vocab_size},
+        'model': SIZES | {'vocab_size': tokenizer.vocab_size, 'resid_dropout': 0.0},
         'fingerprint': {},
     }
     saved.run(
@@ -258,6 +258,7 @@ def test_a_run_that_begins_with_another_keeps_the_user_s_operations(base, monkey
     found = pretraining.begin_from(config, 'runs/gpt1')
     assert found.model.ops.gelu == 'mine.py:relu'
     assert found.model.n_layer == SIZES['n_layer'] and config.model.n_layer == 12
+    assert found.model.resid_dropout == 0 and config.model.resid_dropout == 0.1
     with pytest.raises(UserError, match='^--config=pretrian: no such file'):
         gpt1_jax.pretrain('books', 'runs/other', config='pretrian')
 
