@@ -37,6 +37,8 @@ def fields():
     # 'csv', 'tsv' or a delimiter character, or 'jsonl', 'json' or 'parquet': records, in files that
     # end in .jsonl, .json (one a line or in an array) or .parquet
     config.format = 'csv'
+    # of tables: utf-8 (or UTF-16, which is recognized), latin-1, cp1252, ...
+    config.encoding = 'utf-8'
     config.quoting = True  # cells in double quotes may contain delimiters and line breaks
 
     # lists of columns, a list for each segment: its columns are concatenated, and <delimiter> is

@@ -256,7 +256,7 @@ def pretrain(
     Returns the Trained run, as `load` does.
     corpus:    files, directories or globs of text, JSON lines or Parquet, or 'novels'.
     workdir:   the directory of the run.
-    init_from: begin with the weights, sizes and vocabulary of this run.
+    init_from: begin with the weights, sizes, dropout and vocabulary of this run.
     minutes:   train for about so many minutes, instead of epochs.
     config:    a packaged name (`gpt1 pretrain --help`), a file or a ConfigDict.
     fields:    fields of the config, such as {'batch.size': 8}.
@@ -285,6 +285,7 @@ def finetune(
     score: Sequence[float] = (),
     task: str | None = None,
     init_from: str | None = 'novels',
+    encoding: str | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Trained:
     """Fine-tune on labelled rows, as `gpt1 finetune` does. Call it again to resume.
@@ -298,6 +299,7 @@ def finetune(
     choices, score: as the flags of `gpt1 finetune --help`.
     task:      the name of one of the paper's data sets.
     init_from: the pretrained run.
+    encoding:  of tables that are not UTF-8, such as 'latin-1'.
     fields:    fields of the config, such as {'train.epochs': 5}.
     UserError with the text of the program's error lines.
 
@@ -310,7 +312,9 @@ def finetune(
         config = _changed(config_file.load('custom'), fields)
         columns, answers = ([x] if isinstance(x, str) else list(x) for x in (text, choices))
         ends = list(map(str, score))
-        config = own_data.fill(config, data, columns, str(label), answers, ends, init_from)
+        config = own_data.fill(
+            config, data, columns, str(label), answers, ends, init_from, encoding
+        )
     else:
         config = config_file.load(f'finetune:{task}')
         config.data.dir = data

@@ -412,7 +412,7 @@ def _evaluate_only():
         if f.split not in (None, 'test'):
             raise UserError(f'--split={f.split}: --data=FILE is scored as the split test')
         split = 'test'
-    fine_tuned.evaluate_run(run, split, f.data or f.data_dir, f.selection)
+    fine_tuned.evaluate_run(run, split, f.data or f.data_dir, f.selection, encoding=f.encoding)
 
 
 if __name__ == '__main__':

@@ -33,6 +33,7 @@ def run(
     target: str | storage.Path,
     step: int | None = None,
     skip_bad: bool = False,
+    encoding: str | None = None,
 ) -> tuple[list[dict], list[str]]:
     """Predict the rows of a file. Returns (answers, messages of the bad rows that are left out).
 
@@ -41,6 +42,7 @@ def run(
     target:    the file to write.
     step:      a saved step, by default the best on dev.
     skip_bad:  leave bad rows out.
+    encoding:  of a table, by default the encoding of the run's tables.
     UserError for a mistake in any of these, naming the file and the row.
     """
     target = storage.path(target)
@@ -51,7 +53,7 @@ def run(
         raise UserError(
             f'{source}: is not a file; a pipe is not read, because rows are read several times'
         )
-    tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
+    tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step, encoding)
     delimiter = TABLES.get(target.suffix.lower())
     unreadable: list[str] = []
     too_long: list[str] = []
@@ -109,11 +111,14 @@ def _define_flags():
         False,
         'leave bad rows out and print how many; by default the first one is an error',
     )
+    flags.DEFINE_string(
+        'encoding', None, 'the encoding of a table (default: as in training); the output is UTF-8'
+    )
 
 
 def main() -> None:
     f = flags.FLAGS
-    answers, bad = run(f.init_from, f.input, f.output, f.step, f.skip_bad)
+    answers, bad = run(f.init_from, f.input, f.output, f.step, f.skip_bad, f.encoding)
     cut = sum('cut' in answer for answer in answers)
     if bad:
         print(f'{len(bad):,} bad row(s) left out, the first: {bad[0]}')

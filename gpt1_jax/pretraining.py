@@ -75,13 +75,16 @@ def run(
 def begin_from(config: ConfigDict, name: str) -> ConfigDict:
     """The config of a run that begins with the weights of another run.
 
-    It gets the other run's sizes and vocabulary, and EPOCHS_AFTER epochs. Fields that differ from
-    configs/pretrain.py stay. name: as config.init_from. UserError if there is no such run.
+    It gets the other run's sizes, dropout and vocabulary, and EPOCHS_AFTER epochs. Fields that
+    differ from configs/pretrain.py stay. name: as config.init_from. UserError if there is no such
+    run.
     """
     rules.validate(config, RULES)
     model = workdir.load(from_hub.local_run(name)).config['model']
     sizes = {field: model[field] for field in ('kind', *models.sizes(model['kind']))}
-    wanted = rules.flatten({'model': sizes})
+    # Weights that were trained without dropout lose more to it than the further training brings
+    dropouts = {field: rate for field, rate in model.items() if field.endswith('_dropout')}
+    wanted = rules.flatten({'model': sizes | dropouts})
     wanted |= {'tokenizer.source': name, 'train.epochs': EPOCHS_AFTER}
     config = config.copy_and_resolve_references()
     if config.tokenizer.source == 'train':
@@ -497,7 +500,7 @@ def _define_flags():
     flags.DEFINE_string(
         'init_from',
         None,
-        'Begin with the weights of this run, its sizes and its vocabulary: novels, DIR or '
+        'Begin with the weights of this run, its sizes, dropout and vocabulary: novels, DIR or '
         f'hf:USER/NAME; {EPOCHS_AFTER} epochs unless told.',
     )
     flags.DEFINE_float(

@@ -68,7 +68,7 @@ def base(tmp_path_factory):
     tokenizer = bpe_training.train([SENTENCE] * 9, merges=15)
     config = {
         'kind': 'pretrain',
-        'model': SIZES | {'vocab_size': tokenizer.vocab_size},
+        'model': SIZES | {'vocab_size': tokenizer.vocab_size, 'resid_dropout': 0.0},
         'fingerprint': {},
     }
     saved.run(
@@ -258,6 +258,7 @@ def test_a_run_that_begins_with_another_keeps_the_user_s_operations(base, monkey
     found = pretraining.begin_from(config, 'runs/gpt1')
     assert found.model.ops.gelu == 'mine.py:relu'
     assert found.model.n_layer == SIZES['n_layer'] and config.model.n_layer == 12
+    assert found.model.resid_dropout == 0 and config.model.resid_dropout == 0.1
     with pytest.raises(UserError, match='^--config=pretrian: no such file'):
         gpt1_jax.pretrain('books', 'runs/other', config='pretrian')
 
@@ -275,6 +276,9 @@ def test_the_fields_of_a_table_decide_what_is_held_out(base, monkeypatch):
     (config,) = asked
     assert config.custom.files.dev == 'own_dev.csv' and not config.custom.dev_fraction
     assert config.custom.score == (0, 1234567)
+    (base / 'own.csv').write_bytes(table.replace('x', 'é').encode('latin-1'))
+    gpt1_jax.finetune('own.csv', 'x', 'a', 'y', score=(0, 5), encoding='latin-1')
+    assert asked[-1].custom.encoding == 'latin-1'
     with pytest.raises(UserError, match='^give text and label'):
         gpt1_jax.finetune('cola', 'x', 'a', 'y', task='cola')
 

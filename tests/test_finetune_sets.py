@@ -121,6 +121,7 @@ def reviewed(pretrained, tmp_path_factory):
     [
         {'labels': ('positive', 'negative')},
         {'dev_seed': 5},
+        {'encoding': 'latin-1'},
         {'label': 'long', 'labels': ('a', 'b')},
     ],
 )
@@ -155,9 +156,15 @@ def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_
     limited = json.loads(saved)
     limited['data']['eval_rows'] = 4  # of dev, while it was trained
     (run / 'config.json').write_text(json.dumps(limited))
-    (tmp_path / 'new.csv').write_text('label;text\n' + 'positive;A cat.\nnegative;A "mat".\n' * 5)
+    rows = 'label;text\n' + 'positive;A cät.\nnegative;A "mat".\n' * 5
+    (tmp_path / 'new.csv').write_bytes(rows.encode('latin-1'))
     shown = command(
-        'finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', check=0
+        'finetune',
+        f'--workdir={run}',
+        '--evaluate_only',
+        f'--data={tmp_path}/new.csv',
+        '--encoding=latin-1',
+        check=0,
     ).stdout
     first, row = results.read(run / 'results.jsonl')
     assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv']) and row[

@@ -178,6 +178,19 @@ def test_an_output_that_ends_in_csv_has_the_columns_of_the_input(tmp_path):
         predict.run(path, tmp_path / 'p.CSV', tmp_path / 'again.csv')
 
 
+def test_a_table_is_read_in_the_encoding_of_the_run_or_another(tmp_path):
+    path, _ = fitted(tmp_path, 'custom:rating', custom__encoding='cp1252')
+    file = tmp_path / 'new.csv'
+    target = tmp_path / 'p.csv'
+    for encoding, named in (('cp1252', None), ('utf-8', 'utf-8'), ('mac-roman', 'mac-roman')):
+        file.write_bytes('text\nNó “river”\n'.encode(encoding))
+        predict.run(path, file, target, encoding=named)
+        assert target.read_text().startswith('text,prediction\nNó “river”,')
+    path, _ = fitted(tmp_path / 'cola', 'cola')
+    with pytest.raises(UserError, match='^--encoding=cp1252: files of cola are UTF-8$'):
+        predict.run(path, file, target, encoding='cp1252')
+
+
 def test_a_bad_row_is_named_or_left_out(tmp_path):
     path, _ = fitted(tmp_path, 'race')
     rows = [{'texts': ['A cat sat.', 'Who?'], 'choices': ['a cat', 'birds']}] * 3

@@ -283,6 +283,8 @@ def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, 
         pretraining.run(pretrain_config(text), tmp_path / 'run')
     run = pretraining.run(pretrain_config(text), tmp_path / 'run', fallback=True)
     assert f'step {kept[-2]} of 30: resuming' in capsys.readouterr().out
+    pretraining.run(pretrain_config(text), tmp_path / 'run')
+    assert 'step 30 of 30: finished' in capsys.readouterr().out
     assert arrays(run, 30) == arrays(straight, 30) and losses(run) == losses(straight)
     assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == kept
 

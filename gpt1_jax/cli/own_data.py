@@ -20,6 +20,7 @@ flags.disclaim_key_flags()  # --help counts flags that are defined here among th
 # The fields for which these flags stand. A field and its flag may not both be given.
 STATED = {
     'data.dir': 'data',
+    'custom.encoding': 'encoding',
     'custom.files.train': 'data',
     'custom.segments': 'text',
     'custom.label': 'label',
@@ -52,6 +53,11 @@ def define_flags() -> None:
     )
     flags.DEFINE_list('score', [], 'With --data: LOW,HIGH; --label is then a number between them.')
     flags.DEFINE_string(
+        'encoding',
+        None,
+        'With --data: the encoding of tables that are not UTF-8: latin-1, cp1252 (Windows), ...',
+    )
+    flags.DEFINE_string(
         'init_from',
         None,
         "With --data: 'novels', which comes with the package, "
@@ -65,7 +71,10 @@ def filled(config: ConfigDict) -> ConfigDict:
     UserError if the flags do not fit together, or do not fit the file.
     """
     f = flags.FLAGS
-    given = {name: getattr(f, name) for name in ('text', 'label', 'choices', 'score', 'init_from')}
+    given = {
+        name: getattr(f, name)
+        for name in ('text', 'label', 'choices', 'score', 'init_from', 'encoding')
+    }
     if f.data is None:
         for name in filter(given.get, given):
             raise UserError(
@@ -90,6 +99,7 @@ def fill(
     choices: Sequence[str] = (),
     score: Sequence[str] = (),
     init_from: str | None = None,
+    encoding: str | None = None,
 ) -> ConfigDict:
     """Sets the fields of configs/custom.py for which the flags of these names stand.
 
@@ -102,6 +112,7 @@ def fill(
         'choices': choices,
         'score': score,
         'init_from': init_from,
+        'encoding': encoding,
     }
     defaults = rules.flatten(custom_config.get_config())
     given = {
@@ -131,10 +142,12 @@ def fill(
                 )
     train = directory / files['train']
     custom = config.custom
-    custom.format = own_file.describe(train, (*text, label, *choices))
+    custom.encoding = encoding or custom.encoding
+    custom.format = own_file.describe(train, (*text, label, *choices), custom.encoding)
     if custom.format == 'tsv' and not config_file.given('config.custom.quoting'):
         custom.quoting &= not any(
-            tables.quotes_are_text(directory / name, '\t') for name in files.values()
+            tables.quotes_are_text(directory / name, '\t', custom.encoding)
+            for name in files.values()
         )
         if not custom.quoting:
             print(
@@ -151,11 +164,9 @@ def fill(
         custom.dev_fraction = custom.dev_fraction or 0.1
     if choices:
         custom.choices = tuple(choices)
-        custom.answer = own_file.kind_of_answer(
-            train, custom.format, label, choices, custom.quoting
-        )
+        custom.answer = own_file.kind_of_answer(train, custom)
         if tables.is_json(train) and len(choices) == 1:
-            custom.max_choices = own_file.most_choices(train, choices[0])
+            custom.max_choices = own_file.most_choices(train, custom)
     if score:
         try:
             ends = tuple(map(float, score))

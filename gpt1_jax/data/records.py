@@ -72,7 +72,9 @@ def json_lines(
         while line := stream.readline(LONGEST + 1):
             number += 1
             where = f'{path}: line {number}'
-            if line[:99].lstrip()[:1] == b'[':  # refused before a whole array is parsed
+            if (
+                number == 1 and line[:99].lstrip()[:1] == b'['
+            ):  # refused before a whole array is parsed
                 raise UserError(
                     f'{where} is list, must be an object with field {field!r}: one record a line'
                 )
@@ -230,18 +232,26 @@ def row_group_sizes(path: str) -> list[int]:
         ]
 
 
-def decoded(data: bytes, where: Any) -> str:
-    """Decodes bytes to text. UserError if they are not UTF-8.
+def decoded(data: bytes, where: Any, encoding: str | None = None) -> str:
+    """Decodes bytes to text. UserError if they are not in the encoding.
 
-    where: the file, or the row, for the message.
+    where:    the file, or the row, for the message.
+    encoding: a codec of Python that the user may name. None: UTF-8, without a choice.
     """
+    name = encoding or 'UTF-8'
     try:
-        return data.decode().removeprefix('\ufeff')  # a byte-order mark is not part of the text
-    except UnicodeDecodeError as error:
-        encoding = 'UTF-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
+        return data.decode(name).removeprefix('\ufeff')  # a byte-order mark is not text
+    except LookupError:
         raise UserError(
-            f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x}); if it is '
-            f'{encoding}, iconv -f {encoding} -t UTF-8 converts it'
+            f'{where}: no encoding {shown(encoding)}: utf-8, latin-1 and cp1252 are usual'
+        ) from None
+    except UnicodeDecodeError as error:
+        other = 'UTF-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
+        remedy = f'if it is {other}, iconv -f {other} -t UTF-8 converts it'
+        if encoding:
+            remedy = 'name its encoding, such as --encoding=latin-1 or cp1252'
+        raise UserError(
+            f'{where}: not {name} at byte {error.start} ({data[error.start]:#04x}); {remedy}'
         ) from None
 
 

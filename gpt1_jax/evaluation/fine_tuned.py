@@ -33,6 +33,7 @@ def evaluate_run(
     selection: str = 'best',
     scored: dict | None = None,
     results_file: storage.Path | None = None,
+    encoding: str | None = None,
     **details: Any,
 ) -> list[dict]:
     """Scores a run on a split and returns its rows of results.jsonl, one per metric (and group).
@@ -45,12 +46,13 @@ def evaluate_run(
     selection: 'best', the parameters with the best first metric on dev, or 'final', the parameters
         of the last step (predictions_SPLIT_final.jsonl).
     scored: {(split, step): scores} that are already known. New scores are added.
+    encoding: as in load.fine_tuned_config.
     details: further fields of the rows.
 
     Predictions of another labelled file, or of other train or dev files than in training, are
     written to predictions_SPLIT_HASH.jsonl. So the predictions for the run's files are kept.
     """
-    config = load.fine_tuned_config(run)
+    config = load.fine_tuned_config(run, encoding)
     rules.require({'selection': (selection, rules.one_of(*SELECTIONS))})
     file = (
         data_dir

@@ -81,12 +81,13 @@ def pretrained(
     return model, checkpoint.restore_params(run.checkpoints, step, sharding.abstract(shapes, mesh))
 
 
-def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
+def fine_tuned(run: workdir.Run, step: int | None = None, encoding: str | None = None) -> FineTuned:
     """Loads a fine-tuned run at a saved step, by default the best on dev.
 
-    UserError for another kind of run, or if the step is not there.
+    encoding: as in `fine_tuned_config`. UserError for another kind of run, or if the step is not
+    there.
     """
-    config = fine_tuned_config(run)
+    config = fine_tuned_config(run, encoding)
     task = tasks.of(config)
     mesh = sharding.make_mesh()
     n_ctx = config['data']['n_ctx'] or config['model']['n_ctx']
@@ -114,10 +115,11 @@ def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
     )
 
 
-def fine_tuned_config(run: workdir.Run) -> dict:
+def fine_tuned_config(run: workdir.Run, encoding: str | None = None) -> dict:
     """The config of a fine-tuned run.
 
-    UserError for a pretrained run, or for a field that is missing or invalid.
+    encoding: of tables, if they are not in the encoding of the run's own files. UserError for a
+    pretrained run, or for a field that is missing or invalid.
     """
     if run.config['kind'] != 'finetune':
         raise UserError(f'{run.path}: not a fine-tuned run')
@@ -125,4 +127,8 @@ def fine_tuned_config(run: workdir.Run) -> dict:
         rules.validate(run.config, REQUIRED)
     except UserError as error:
         raise UserError(f'{run.path / "config.json"}: {error}') from None
-    return run.config
+    if encoding is None:
+        return run.config
+    if run.config['task'] != 'custom':
+        raise UserError(f'--encoding={encoding}: files of {run.config["task"]} are UTF-8')
+    return run.config | {'custom': run.config['custom'] | {'encoding': encoding}}

@@ -105,7 +105,7 @@ def print_start(
     tokens_per_row = int(batches.tokens_per_step) // batches.size
     print('\n'.join(step_cost.lines(program.state, batches.size, tokens_per_row)))
     _print_advice(model)
-    beginning = 'resuming' if step else 'starting'
+    beginning = {0: 'starting', total: 'finished'}.get(step, 'resuming')
     where = 'read a step ahead'
     if batches.resident:
         where = f'on each device, {batches.resident[0].nbytes / 2**20:,.1f} MiB'

@@ -131,9 +131,7 @@ def _read_labels(custom, directory):
         and custom.files.get('train')
         and not (custom.labels or custom.score or custom.choices)
     ):
-        custom.labels = own_file.labels(
-            pathlib.Path(directory, custom.files.train), custom.to_dict()
-        )
+        custom.labels = own_file.labels(pathlib.Path(directory, custom.files.train), custom)
 
 
 def _pretrained_sizes(run, given):

@@ -81,6 +81,7 @@ FIXED = (
     *(
         f'custom.{name}'
         for name in (
+            'encoding',
             'quoting',
             'segments',
             'label',

@@ -21,7 +21,7 @@ from gpt1_jax.runs import fine_tuning
 from refusal import refusal
 from tiny import load_config
 
-GIVEN = dict(data=None, text=[], label=None, choices=[], score=[], init_from=None)
+GIVEN = dict(data=None, text=[], label=None, choices=[], score=[], init_from=None, encoding=None)
 
 
 def config_of(monkeypatch, fields=None, **given):
@@ -88,14 +88,16 @@ TEXTS = [
 
 
 @pytest.mark.parametrize('label_first', [False, True])
+@pytest.mark.parametrize('first', ['', 'sep=\t\n'])
 def test_a_tsv_is_read_back_whether_its_quotation_marks_are_text_or_quoting(
-    tmp_path, monkeypatch, label_first
+    tmp_path, monkeypatch, label_first, first
 ):
     plain = [text for text in TEXTS if '\n' not in text and '\t' not in text]
     for texts, quoting in ((plain, False), (TEXTS, True), (['a', 'b\n"c', 'd'], True)):
         rows = [('text', 'label'), *((text, 'xy'[i % 2]) for i, text in enumerate(texts))]
         rows = [row[::-1] for row in rows] if label_first else rows
         with open(tmp_path / 'a.tsv', 'w', newline='') as file:
+            file.write(first)
             if quoting:
                 csv.writer(file, delimiter='\t').writerows(rows)
             else:
@@ -310,6 +312,11 @@ def test_a_file_is_read_as_other_programs_write_it(tmp_path, monkeypatch, name, 
             'a.csv: row 2: .* \\(if quotation marks are text: config.custom.q',
         ),
         ('a.csv', 't,l\nab,x\n'.encode('utf-16')[:-1], 'a.csv: damaged, or not utf-16 .truncated'),
+        (
+            'a.csv',
+            't,l\né,x\n'.encode('cp1252'),
+            'a.csv: line 2: not utf-8 at byte 0 .0xe9.; name its encoding, such as --encoding=lat',
+        ),
         ('a.json', '{"a": [\n1], "b": [1, 2]}', 'one JSON object, expected .*of pandas: to_json'),
         ('a.json', '{"a": [\n{"t": 1}], "b": [{"t": 2}]}', 'one JSON object, expected'),
     ],
@@ -318,6 +325,48 @@ def test_what_cannot_be_read_names_the_remedy(tmp_path, monkeypatch, name, conte
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     found = refusal(config_of, monkeypatch, data=str(tmp_path / name), text=['t'], label='l')
     assert re.search(message, found)
+
+
+@pytest.mark.parametrize('separator', [',', ';', '\t'])
+@pytest.mark.parametrize('encoding', ['latin-1', 'cp1252', 'shift_jis', 'utf-8-sig', 'utf-16'])
+def test_a_table_is_read_in_the_encoding_that_is_named(tmp_path, monkeypatch, encoding, separator):
+    word = '\u8868' if encoding == 'shift_jis' else 'é\xa0É'  # the second has a backslash's byte
+    rows = [[f'{word} {i}', f'"{word}"', f'{word}{i % 2}'] for i in range(20)]
+    text = '\n'.join(map(separator.join, [[f'a{word}', 'b', 'l'], *rows]))
+    file = tmp_path / ('my.tsv' if separator == '\t' else 'my.csv')
+    file.write_bytes(text.encode(encoding))
+    given = dict(data=str(file), text=[f'a{word}', 'b'], label='l')
+    config = config_of(monkeypatch, encoding=encoding, **given)
+    by_field = config_of(monkeypatch, {'custom.encoding': encoding}, **given)
+    assert by_field.custom == config.custom and config.custom.labels == (f'{word}0', f'{word}1')
+    task = tasks.of(config.to_dict())
+    found = [example.texts for split in task.splits for example in task.read(tmp_path, split)]
+    assert sorted(found) == sorted((f'{word} {i}', word) for i in range(20))
+    new = tmp_path / 'new.csv'
+    new.write_bytes(f'b;a{word}\n1;{word}\n'.encode(encoding))
+    (example,) = unlabelled.read(task, new)
+    assert example.texts == (word, '1')
+
+
+@pytest.mark.parametrize(
+    'name, encoding, message',
+    [
+        ('a.csv', 'latin1252', "a.csv: line 1: no encoding 'latin1252': utf-8, latin-1 and cp1252"),
+        ('a.csv', 'hex', "a.csv: line 1: no encoding 'hex'"),  # a codec of bytes
+        ('a.csv', 'shift_jis', 'a.csv: line 2: not shift_jis at byte 0 .0x81.; name its encoding'),
+        ('a.csv', 'cp1252', 'a.csv: line 2: not cp1252 at byte 0 .0x81.; name its encoding'),
+        ('a.jsonl', 'latin-1', "encoding is 'latin-1', but jsonl is always UTF-8"),
+    ],
+)
+def test_a_wrong_encoding_is_one_line(tmp_path, monkeypatch, name, encoding, message):
+    lines = b'{"t": "b", "l": 1}\n{"t": "a", "l": 2}\n' if '.jsonl' in name else b't,l\n\x81 ,x\n'
+    (tmp_path / name).write_bytes(lines)
+
+    def read():
+        given = dict(data=str(tmp_path / name), text=['t'], label='l')
+        tasks.of(config_of(monkeypatch, encoding=encoding, **given).to_dict())
+
+    assert re.search(message, refusal(read))
 
 
 def test_a_dialect_is_left_alone_where_plain_csv_fits(tmp_path):

@@ -94,7 +94,7 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
 
 def test_a_bad_row_is_told_and_the_next_one_read(here):
     good = b'{"text": "A"}\n'
-    bad = [b'{"text": null}\n', b'7\n', b'{"text"\n', b'{"text": "\xff"}\n', b'{"body": "B"}\n']
+    bad = [b'{"text": null}\n', b'["B"]\n', b'{"text"\n', b'{"text": "\xff"}\n', b'{"body": "B"}\n']
     (here / 'a.jsonl').write_bytes(good.join([*bad, b'']))
     messages = []
     assert len(read('a.jsonl', on_bad=messages.append)) == 5

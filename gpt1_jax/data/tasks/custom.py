@@ -116,7 +116,7 @@ def _rows(spec, paths, split):
         *spec.choices,
         *filter(None, (spec.id, spec.label) if split.labelled else ()),
     )
-    return tables.read(path, needed, (), spec.quoting, spec.delimiter)
+    return tables.read(path, needed, (), spec.quoting, spec.delimiter, encoding=spec.encoding)
 
 
 def _new(spec, path, split):
@@ -138,7 +138,7 @@ def _as_written(spec, path):
     if spec.delimiter not in own_file.SEPARATORS or suffix not in own_file.SUFFIXES:
         return spec
     try:
-        found = own_file.describe(pathlib.Path(path), (*spec.texts, *spec.choices))
+        found = own_file.describe(pathlib.Path(path), (*spec.texts, *spec.choices), spec.encoding)
     except UserError:
         if spec.quoting:
             raise
@@ -147,7 +147,8 @@ def _as_written(spec, path):
     return dataclasses.replace(
         spec,
         format=found,
-        quoting=quoting and not (found == 'tsv' and tables.quotes_are_text(path, '\t')),
+        quoting=quoting
+        and not (found == 'tsv' and tables.quotes_are_text(path, '\t', spec.encoding)),
     )
 
 

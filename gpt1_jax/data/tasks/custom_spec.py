@@ -90,6 +90,7 @@ class Spec:
     name: str = ''
     files: tuple[tuple[str, str], ...] = ()
     format: str = 'csv'
+    encoding: str = 'utf-8'
     quoting: bool = True
     segments: tuple[tuple[str, ...], ...] = ()
     label: str = ''
@@ -177,6 +178,10 @@ def _about_files(spec):
                 '.json, .parquet) and tables cannot be mixed'
             ),
         )
+    yield (
+        is_json and spec.encoding != Spec.encoding,
+        f'encoding is {spec.encoding!r}, but {spec.format} is always UTF-8',
+    )
     yield not spec.file('train'), 'files.train is missing'
     fraction = 0 <= spec.dev_fraction < 1
     yield not fraction, f'dev_fraction is {spec.dev_fraction}, must be above 0 and below 1'

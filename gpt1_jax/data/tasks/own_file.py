@@ -1,7 +1,7 @@
 """Reads from a user's labelled file its format, its labels, and how it marks the right answer."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpt1_jax.data.tasks import custom_spec, reading, tables
 from gpt1_jax.data.tasks.custom_spec import MOST_LABELS
@@ -13,7 +13,7 @@ SEPARATORS = {',': 'csv', '\t': 'tsv', ';': ';', '|': '|'}  # config.custom.form
 MANY_LABELS = 30  # more labels, if mostly different, are probably a score or free text
 
 
-def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
+def describe(path: pathlib.Path, needed: Sequence[str], encoding: str | None = None) -> str:
     """The config.custom.format of a file.
 
     UserError for a suffix that is not in SUFFIXES, or for a missing column.
@@ -26,7 +26,7 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
     errors = []
     for separator, name in formats.items():
         try:
-            found[name] = tables.header(path, separator, needed)
+            found[name] = tables.header(path, separator, needed, encoding)
         except UserError as error:  # a quoted cell that another separator follows
             # The traceback would hold the line, of any length
             errors.append(error.with_traceback(None))
@@ -48,13 +48,13 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
     return best
 
 
-def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
+def labels(path: pathlib.Path, custom: Mapping) -> tuple[str, ...]:
     """The labels in a file's column: numbers in order of size, then other names by alphabet.
 
     custom: the fields of configs/custom.py. UserError if there are fewer than two labels, or nearly
     as many as rows.
     """
-    read = _read(path, custom['format'], (custom['label'],), custom['quoting'])
+    read = _read(path, custom, (custom['label'],))
     rows = _in_order(read)
     if not rows:
         raise UserError(f'{read[0].where}: {read[0].fields}' if read else f'{path}: no rows')
@@ -76,14 +76,14 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     )
 
 
-def kind_of_answer(
-    path: pathlib.Path, format: str, column: str, choices: Sequence[str], quoting: bool = True
-) -> str:
-    """The config.custom.answer of a column.
+def kind_of_answer(path: pathlib.Path, custom: Mapping) -> str:
+    """The config.custom.answer of a file. custom: as in `labels`.
 
     'text' if each row's answer is among its choices, otherwise 'letter', 'index0', 'index1' or
     'text'.
     """
+    column = custom['label']
+    choices = custom['choices']
 
     def written(row):
         listed = row.get(choices[0]) if len(choices) == 1 else list(map(row.get, choices))
@@ -93,7 +93,7 @@ def kind_of_answer(
 
     rows = [
         row
-        for row in _in_order(_read(path, format, (column, *choices), quoting))
+        for row in _in_order(_read(path, custom, (column, *choices)))
         if of_cell(row.get(column))
     ]
     if rows and all(of_cell(row[column]) in written(row) for row in rows):
@@ -106,14 +106,17 @@ def kind_of_answer(
     return 'text'
 
 
-def most_choices(path: pathlib.Path, column: str) -> int:
-    """The length of the longest list in a column of JSON records."""
-    lists = (row.get(column) for row in _in_order(_read(path, 'json', (column,))))
+def most_choices(path: pathlib.Path, custom: Mapping) -> int:
+    """The length of the longest list of choices in JSON records. custom: as in `labels`."""
+    columns = custom['choices']
+    lists = (row.get(columns[0]) for row in _in_order(_read(path, custom, columns)))
     return max((len(value) for value in lists if isinstance(value, list)), default=0)
 
 
-def _read(path, format, needed, quoting=True):
-    return list(tables.read(path, needed, (), quoting, custom_spec.FORMATS.get(format, format)))
+def _read(path, custom, needed):
+    delimiter = custom_spec.FORMATS.get(custom['format'], custom['format'])
+    rows = tables.read(path, needed, (), custom['quoting'], delimiter, encoding=custom['encoding'])
+    return list(rows)
 
 
 def _in_order(rows):

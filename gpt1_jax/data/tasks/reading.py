@@ -320,36 +320,38 @@ def json_object(value: Any) -> dict | RowFault:
     return RowFault(f'{type(value).__name__}, expected an object')
 
 
-def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file without their ends, one in memory at a time.
+def decoded_lines(path: str | pathlib.Path, encoding: str | None = None) -> Iterator[str]:
+    """Yields the lines of a text file without their ends, one in memory at a time.
 
+    encoding: see records.decoded.
     Only \\n ends a line, because texts contain \\x85 and \\u2028. A byte-order mark is no text
-    (MRPC begins with one). UTF-16, as Excel writes it, is read as well. It is recognized by its
-    mark, or because every second of its first bytes is NUL. UserError for a file that is empty.
-    UserError naming the line for text that is not UTF-8, for a NUL character, and for a
-    line of more than LONGEST bytes, before more bytes are read. OSError if the file cannot be read.
+    (MRPC begins with one). UTF-16, as Excel writes it, is read whatever the encoding. It is
+    recognized by its mark, or because every second of its first bytes is NUL. UserError for a file
+    that is empty. UserError naming the line for text of another encoding, for a NUL character, and
+    for a line of more than LONGEST bytes, before more bytes are read. OSError if the file cannot be
+    read.
     """
     number = 0
     with open(path, 'rb') as file:
-        read_line = _line_reader(file)
+        read_line, encoding = _line_reader(file, encoding)
         while line := read_line(LONGEST + 1):
             number += 1
             where = f'{path}: line {number}'
             records.check_nul(line, path, number)
             if len(line) > LONGEST:
                 raise too_long(where)
-            yield records.decoded(line, where).removesuffix('\n').removesuffix('\r')
+            yield records.decoded(line, where, encoding).removesuffix('\n').removesuffix('\r')
     if not number:
         raise UserError(f'{path}: empty')
 
 
-def _line_reader(file):
-    """`file.readline`, or for UTF-16 a function that gives the lines in UTF-8."""
+def _line_reader(file, encoding):
+    """(`file.readline`, encoding), for UTF-16 (a function that gives the lines in UTF-8, None)."""
     start = file.peek(4)[:4]
-    for pattern, encoding in UTF_16.items():
+    for pattern, name in UTF_16.items():
         if re.match(pattern, start, re.DOTALL):
-            return functools.partial(_recoded, io.TextIOWrapper(file, encoding, newline='\n'))
-    return file.readline
+            return functools.partial(_recoded, io.TextIOWrapper(file, name, newline='\n')), None
+    return file.readline, encoding
 
 
 def _recoded(text, size):

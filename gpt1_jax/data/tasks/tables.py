@@ -34,6 +34,7 @@ def read(
     quoted: bool = False,
     delimiter: str = '\t',
     short: type[RowFault] = RowFault,
+    encoding: str | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of a file. Ids are positions from 0.
 
@@ -44,9 +45,10 @@ def read(
     short:   the fault of a row that ends before the last needed column. Columns after the last
              needed column may be missing, such as annotators' labels in some rows of SNLI. A row
              with more columns than the header is a RowFault.
+    encoding: of a table, see records.decoded. JSON is UTF-8.
     Blank lines are skipped and not counted in ids, as in csv.DictReader and so in TFDS.
-    UserError if the file is empty or not UTF-8, lacks a needed column, or has broken CSV quoting or
-    JSON.
+    UserError if the file is empty or in another encoding, lacks a needed column, or has broken CSV
+    quoting or JSON.
     """
     if is_json(path):
         for position, (where, record) in enumerate(records(path, needed)):
@@ -55,7 +57,7 @@ def read(
                 fields = dict(zip(_as_asked(fields, needed), fields.values()))
             yield Row(where, str(position), fields)
         return
-    rows = _cells(path, quoted, delimiter)
+    rows = _cells(path, quoted, delimiter, encoding)
     if not columns:
         columns = _as_asked(next(rows, (0, ()))[1], needed)
         if not any(columns):
@@ -78,7 +80,12 @@ def read(
         yield Row(f'{path}: row {number}', str(position), fields)
 
 
-def header(path: str | pathlib.Path, delimiter: str, needed: Sequence[str] = ()) -> list[str]:
+def header(
+    path: str | pathlib.Path,
+    delimiter: str,
+    needed: Sequence[str] = (),
+    encoding: str | None = None,
+) -> list[str]:
     """The column names of a table with CSV quoting, or of the first JSON record.
 
     needed: names that are returned in this form. UserError as in `read`.
@@ -87,7 +94,7 @@ def header(path: str | pathlib.Path, delimiter: str, needed: Sequence[str] = ())
         first = first_record(path)
         names = map(str, first) if isinstance(first, dict) else ()
     else:  # in a header a space before a quotation mark has no other meaning
-        names = next(_quoted(path, delimiter, skipinitialspace=True), (0, ()))[1]
+        names = next(_quoted(path, delimiter, encoding, skipinitialspace=True), (0, ()))[1]
     return _as_asked(names, needed)
 
 
@@ -107,21 +114,21 @@ def first_record(path: str | pathlib.Path) -> Any:
     return next((record for _, record in records(path) if not isinstance(record, RowFault)), None)
 
 
-def quotes_are_text(path: str | pathlib.Path, delimiter: str) -> bool:
+def quotes_are_text(path: str | pathlib.Path, delimiter: str, encoding: str | None = None) -> bool:
     """Whether the quotation marks of a table are text instead of CSV quoting.
 
     They are text if, read as quoting, they join several lines to a row or break the file, although
     each of these lines has as many delimiters as the first line.
     """
-    lines = list(reading.decoded_lines(path))
+    lines = list(reading.decoded_lines(path, encoding))
 
     def are_rows(lines):
         return all(line.count(delimiter) == width for line in lines if line)
 
-    width = lines[0].count(delimiter)
-    last = 0
+    last = _lines(path, encoding)[0]
+    width = lines[last].count(delimiter)
     try:
-        for number, _ in _cells(path, True, delimiter):
+        for number, _ in _cells(path, True, delimiter, encoding):
             if number > last + 1 and are_rows(lines[last:number]):
                 return True
             last = number
@@ -156,39 +163,39 @@ def layout(
     )
 
 
-def _cells(path, quoted, delimiter):
+def _cells(path, quoted, delimiter, encoding=None):
     """(number of its last line, cells) of each row of a table."""
     if quoted:
-        return _quoted(path, delimiter, **_dialect(path, delimiter))
-    left_out, _, lines = _lines(path)
+        return _quoted(path, delimiter, encoding, **_dialect(path, delimiter, encoding))
+    left_out, _, lines = _lines(path, encoding)
     return ((number, line.split(delimiter)) for number, line in enumerate(lines, 1 + left_out))
 
 
-def _lines(path):
+def _lines(path, encoding):
     """(1 or 0, the first line, the lines of the table).
 
     1 if the first line tells Excel the separator. The lines of the table are then the lines after
     it, otherwise all lines.
     """
-    lines = reading.decoded_lines(path)
+    lines = reading.decoded_lines(path, encoding)
     first = next(lines, '')
     if re.fullmatch(r'"?sep=.?"?', first):
         return 1, first, lines
     return 0, first, itertools.chain([first], lines)
 
 
-def _dialect(path, delimiter):
+def _dialect(path, delimiter, encoding):
     """The options of the csv module for a file.
 
     If some rows do not fit plain CSV, the first of DIALECTS that all rows fit.
     """
     for options in ({}, *DIALECTS):
-        if _fits(path, delimiter, options):
+        if _fits(path, delimiter, encoding, options):
             return options
     return {}
 
 
-def _fits(path, delimiter, options):
+def _fits(path, delimiter, encoding, options):
     """Whether every row has as many cells as the first row, and the quotation marks fit.
 
     They do not fit if a cell keeps a space before a quotation mark that may begin the cell.
@@ -196,7 +203,7 @@ def _fits(path, delimiter, options):
     width = 0
     keeps = 'skipinitialspace' not in options
     try:
-        for _, row in _quoted(path, delimiter, **options):
+        for _, row in _quoted(path, delimiter, encoding, **options):
             width = width or len(row)
             if len(row) not in (0, width) or keeps and any(map(_SPACED, row)):
                 return False
@@ -208,9 +215,9 @@ def _fits(path, delimiter, options):
 _SPACED = re.compile(' +"').match
 
 
-def _quoted(path, delimiter, **options):
+def _quoted(path, delimiter, encoding, **options):
     """As `_cells`, for a table with CSV quoting. options: for the csv module."""
-    left_out, first, lines = _lines(path)
+    left_out, first, lines = _lines(path, encoding)
     returns_end_rows = '\r' in first  # as in files of old Macs
     csv.field_size_limit(LONGEST)  # by default a cell has at most 131,072 characters
     last = left_out
