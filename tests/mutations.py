@@ -770,8 +770,8 @@ MUTATIONS = [
         ),
         (
             'another batch size goes on in the same directory',
-            'runs/workdir.py',
-            "    'batch.size',",
+            '../configs/pretrain.py',
+            "    'batch.size': whole(1),",
             '',
             'test_pretraining.py::'
             'test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change',

@@ -160,7 +160,7 @@ def run_key(setting: Setting, code: str | None = None) -> str:
     settings = {
         name: value
         for name, value in rules.flatten(setting.config.to_dict()).items()
-        if not workdir.listed(name, workdir.FREE + NOT_IN_KEY)
+        if not workdir.listed(name, (*workdir.FREE, *NOT_IN_KEY))
     }
     sizes = {
         name: value for name, value in setting.sizes.items() if name not in ('kernels', 'precision')
