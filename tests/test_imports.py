@@ -63,7 +63,6 @@ ALONE = {
         'zero_shot',
         'verify',
         'api',
-        'runs.fine_tuning',
         'cli.config_file',
         'cli.config_help',
         'cli.own_data',
