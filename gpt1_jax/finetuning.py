@@ -133,6 +133,11 @@ class Setting:
     n_ctx: int  # the most tokens of a sequence
     hashes: dict[str, dict[str, str]]  # {split: {file: SHA-256}} of every split that the run reads
 
+    @property
+    def code(self) -> dict[str, Any]:
+        """The digests of the user's code that the config or the backbone names."""
+        return user_code.digests(self.config.to_dict() | {'model': self.sizes})
+
     def examples(self, split: str, limit: int | None) -> list:
         """The examples of a split, at most `limit` of them."""
         on_bad = splits.on_bad(self.config.data.skip_bad, [])
@@ -271,7 +276,6 @@ def _key(setting, code=None):
     origin = None
     if setting.origin is not None and setting.n_transfer != transfer.NOTHING:
         origin = setting.origin.digest
-    named = user_code.digests(setting.config.to_dict() | {'model': setting.sizes})
     return provenance.digest(
         [
             settings,
@@ -281,7 +285,7 @@ def _key(setting, code=None):
             setting.tokenizer.fingerprint,
             setting.hashes,
             code or provenance.code_digest(),
-            *named.values(),
+            *setting.code.values(),
         ]
     )
 
@@ -413,7 +417,7 @@ def _effective_config(setting, shapes, epochs):
             'tokenizer': setting.tokenizer.fingerprint,
             'origin': origin,
             'files': train | dev,
-            **user_code.digests(setting.config.to_dict() | {'model': setting.sizes}),
+            **setting.code,
         },
     }
 
