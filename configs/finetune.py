@@ -13,7 +13,7 @@ from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict, config_dict
 
 from gpt1_jax import rules
-from gpt1_jax.rules import between, several, whole
+from gpt1_jax.rules import BY_TYPE, between, several, whole
 
 
 def get_config(task='cola'):
@@ -123,27 +123,40 @@ def get_config(task='cola'):
     return config
 
 
-RULES = rules.of_defaults(
-    get_config(),
-    pretrain.SHARED
-    | {
-        'data.n_ctx': whole(0),
-        'data.train_rows': whole(1),
-        'data.eval_rows': whole(1),
-        'n_transfer': whole(-1),
-        'lm_weight': between(0, rules.LARGEST),
-        'classifier_dropout': between(0, 1),
-        'batch.eval_size': whole(1, 65536),
-        'batch.lengths': whole(1, 512),
-        'batch.fixed_lengths': several(whole(1)),
-        'optimizer.warmup': between(0, 1),
-        'optimizer.peak_rate': rules.optional(rules.positive()),
-        'train.epochs': rules.optional(whole(1)),
-        'train.evaluate_every': whole(1),
-        'eval.splits': several(rules.text()),
-        'eval.selections': (
-            lambda x: x and set(x) <= {'best', 'final'},
-            "a tuple of 'best' and 'final'",
-        ),
-    },
-)
+FREE = pretrain.FREE | {
+    'data.dir': BY_TYPE,
+    'batch.eval_size': whole(1, 65536),
+    'eval.splits': several(rules.text()),
+    'eval.selections': (
+        lambda x: x and set(x) <= {'best', 'final'},
+        "a tuple of 'best' and 'final'",
+    ),
+    'tokenizer': BY_TYPE,
+    'results': BY_TYPE,
+}
+SCORING = pretrain.SCORING | {
+    'data.eval_rows': whole(1),
+    'lengths': BY_TYPE,
+    'custom.name': BY_TYPE,
+    'custom.files.': BY_TYPE,
+    'custom.id': BY_TYPE,
+    'custom.metrics': BY_TYPE,
+    'custom.positive': BY_TYPE,
+}
+FIXED = pretrain.FIXED | {
+    'task': BY_TYPE,
+    'labels': BY_TYPE,
+    'n_transfer': whole(-1),
+    'custom.': BY_TYPE,
+}
+CHANGEABLE = pretrain.CHANGEABLE | {
+    'data.n_ctx': whole(0),
+    'data.train_rows': whole(1),
+    'lm_weight': between(0, rules.LARGEST),
+    'classifier_dropout': between(0, 1),
+    'batch.lengths': whole(1, 512),
+    'batch.fixed_lengths': several(whole(1)),
+    'optimizer.warmup': between(0, 1),
+    'train.evaluate_every': whole(1),
+}
+RULES = rules.of_defaults(get_config(), FREE | SCORING | FIXED | CHANGEABLE)

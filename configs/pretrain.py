@@ -8,7 +8,7 @@ The paper: validation perplexity 18.4 on BooksCorpus after 100 epochs.
 from ml_collections import ConfigDict, config_dict
 
 from gpt1_jax import rules
-from gpt1_jax.rules import between, one_of, positive, several, whole
+from gpt1_jax.rules import BY_TYPE, between, one_of, positive, several, whole
 
 WARMUP = 2000  # updates (4.1: 2000)
 
@@ -160,53 +160,80 @@ def adam():
     return config
 
 
-# Rules for fields whose default's type is not rule enough. SHARED is for pretraining and
-# fine-tuning.
-SHARED = {
-    'seed': whole(0, 2**32 - 1),
+# The rules of the fields, and what a change of a field means for a run that goes on. finetune.py
+# adds the fields of fine-tuning. A name with a dot at its end stands for a group. BY_TYPE: the rule
+# follows from the default's type.
+
+# These may differ between a run and its continuation. They do not change what is computed.
+FREE = {
     'log_every': whole(1),
-    'batch.size': whole(1),
+    'eval.every': whole(1),
+    'eval.batch_size': whole(1),
+    'eval.sample': whole(0, 512),
+    'checkpoint.': BY_TYPE,
+    'checkpoint.every': whole(1),
+    'checkpoint.keep_latest': whole(1),
+    'checkpoint.keep_best': whole(1),
+    'checkpoint.keep_steps': several(whole(1)),
+    'checkpoint.keep_words': several(whole(1)),
+    'mesh.data': rules.AXIS,
+    'mesh.fsdp': rules.AXIS,
+    'mesh.tensor': rules.AXIS,
     'batch.microbatches': whole(1),
     'batch.loss_chunks': whole(1),
+    # the rules of the model's fields are in models/config_checks.py
+    'model.remat': BY_TYPE,
+    'model.unroll': BY_TYPE,
+    'model.kernels': BY_TYPE,
+    'model.precision': BY_TYPE,
+    'data.corpus': BY_TYPE,
+    'data.valid': BY_TYPE,
+    'data.tokens': BY_TYPE,
+    'data.verify': BY_TYPE,
+    'data.resident': one_of('auto', 'yes', 'no'),
+    'data.processes': whole(0),
+    'data.join_by': BY_TYPE,
+    'data.join_characters': whole(1),
+    'data.join_with': BY_TYPE,
+    'data.split_files': BY_TYPE,
+    'tokenizer.': BY_TYPE,
+    'tokenizer.merges': whole(0),
+    'tokenizer.vocab_size': whole(0),
+    'tokenizer.characters': whole(1, 2**62),
+    'train.skip_nonfinite': whole(0),
+    'profile': rules.SPAN,
+    'tensorboard': rules.TENSORBOARD,
+    'tracker': rules.extra('wandb', 'trackio'),
+    'project': BY_TYPE,
+    # fingerprint.origin has the digest of these weights
+    'init_from': BY_TYPE,
+    'init_step': whole(0),
+}
+# These act only in evaluation. A run that trained has the same training rows with and without
+# data.skip_bad.
+SCORING = {'eval.windows': whole(0), 'data.skip_bad': BY_TYPE}
+# A change of these makes another run, which needs a new work directory. A field of FREE or SCORING
+# may change although its group is here.
+FIXED = {
+    'kind': BY_TYPE,
+    'seed': whole(0, 2**32 - 1),
+    'batch.size': whole(1),
+    'model.': BY_TYPE,
+    'fingerprint.': BY_TYPE,
+}
+# All other fields may change with --allow_change.
+CHANGEABLE = {
     'optimizer.kind': rules.or_code('adam'),
     'optimizer.schedule': rules.or_code('cosine', 'linear', 'constant', 'stable_decay'),
     'optimizer.decay_steps': whole(0),
+    'optimizer.warmup_steps': whole(0),
     'optimizer.peak_rate': positive(),
     'optimizer.b1': between(0, 1),
     'optimizer.b2': between(0, 1),
     'optimizer.eps': positive(),
     'optimizer.weight_decay': between(0, 1),
     'optimizer.clip': between(0, rules.LARGEST),
-    'train.skip_nonfinite': whole(0),
-    'checkpoint.keep_latest': whole(1),
-    'checkpoint.keep_best': whole(1),
-    'mesh.data': rules.AXIS,
-    'mesh.fsdp': rules.AXIS,
-    'mesh.tensor': rules.AXIS,
-    'tensorboard': rules.TENSORBOARD,
-    'tracker': rules.extra('wandb', 'trackio'),
-    'profile': rules.SPAN,
-    'init_step': whole(0),
+    'train.epochs': whole(1),
+    'train.steps': whole(1),
 }
-RULES = rules.of_defaults(
-    get_config(),
-    SHARED
-    | {
-        'data.resident': one_of('auto', 'yes', 'no'),
-        'data.processes': whole(0),
-        'data.join_characters': whole(1),
-        'tokenizer.merges': whole(0),
-        'tokenizer.vocab_size': whole(0),
-        'tokenizer.characters': whole(1, 2**62),
-        'optimizer.warmup_steps': whole(0),
-        'train.epochs': whole(1),
-        'train.steps': whole(1),
-        'eval.every': whole(1),
-        'eval.windows': whole(0),
-        'eval.batch_size': whole(1),
-        'eval.sample': whole(0, 512),
-        'checkpoint.every': whole(1),
-        'checkpoint.keep_steps': several(whole(1)),
-        'checkpoint.keep_words': several(whole(1)),
-    },
-)
+RULES = rules.of_defaults(get_config(), FREE | SCORING | FIXED | CHANGEABLE)

@@ -269,9 +269,7 @@ def pretrain(
     config = _changed(config, {'data.corpus': corpus} | dict(fields or {}))
     if init_from is not None:
         config = pretraining.begin_from(config, init_from)
-    if minutes is not None:
-        config.train.steps = pretraining.steps_in(config, os.fspath(workdir), minutes)
-    pretraining.run(config, os.fspath(workdir))
+    pretraining.run(config, os.fspath(workdir), minutes=minutes)
     return load(workdir)
 
 

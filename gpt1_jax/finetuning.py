@@ -7,6 +7,7 @@ gpt1 finetune --workdir=DIR --evaluate_only --split=dev
 gpt1 finetune --workdir=DIR --evaluate_only --data=labelled.csv
 """
 
+import dataclasses
 import functools
 import pathlib
 import time
@@ -20,16 +21,22 @@ from ml_collections import ConfigDict
 from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.configs.finetune import RULES
-from gpt1_jax.data import batches, examination, inspection
-from gpt1_jax.errors import UserError, one_line
+from gpt1_jax.data import batches, examination, inputs, inspection, splits, tasks
+from gpt1_jax.data.tasks import own_file
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError, fail, one_line, shown
 from gpt1_jax.evaluation import fine_tuned, task_metrics
+from gpt1_jax.models import build as models
 from gpt1_jax.models import heads
-from gpt1_jax.models.build import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding
-from gpt1_jax.runs import checkpoint, fine_tuning, results, session, workdir
+from gpt1_jax.runs import checkpoint, origins, provenance, results, session, workdir
 from gpt1_jax.training import loop, losses, optimizer_config, transfer
 from gpt1_jax.weights import from_hub
+
+# Fields that name weights or say when to evaluate them. The weights enter a key by their digest.
+NOT_IN_KEY = ('init_from', 'init_step', 'n_transfer', 'model.', 'eval.')
+LEAST_N_CTX = 16
 
 
 def run(
@@ -58,7 +65,7 @@ def run(
         this = session.train(job, directory, check_lock, allow_change, fallback)
         details: dict[str, Any] = {}
         if not this.was_changed():
-            details['key'] = fine_tuning.run_key(setting)
+            details['key'] = _key(setting)
         details['tokens'] = int(job.batches.tokens_per_step * job.intervals.total)
         rows = []
         for split in config.eval.splits:
@@ -82,7 +89,7 @@ def run_key(config: ConfigDict, code: str | None = None) -> str:
     mean equal values, so experiments skip runs whose rows exist. Rows of a run whose settings were
     changed on its way have no key. UserError as in `run`.
     """
-    return fine_tuning.run_key(resolve(config), code)
+    return _key(resolve(config), code)
 
 
 def count_tokens(config: ConfigDict) -> int:
@@ -110,10 +117,51 @@ def inspect(config: ConfigDict) -> None:
         print(f'warning: {line}')
 
 
-def resolve(config: ConfigDict) -> fine_tuning.Setting:
-    """The fine_tuning.Setting of a config.
+# Resolve
 
-    init_from may be any name of a run (weights/from_hub.py).
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A fine-tuning config, with everything that can be looked up before its rows are read."""
+
+    config: ConfigDict
+    task: Any
+    origin: origins.Origin | None  # None without pretraining
+    tokenizer: Tokenizer
+    sizes: dict  # the backbone's fields
+    n_transfer: int  # as in transfer.transfer
+    n_ctx: int  # the most tokens of a sequence
+    hashes: dict[str, dict[str, str]]  # {split: {file: SHA-256}} of every split that the run reads
+
+    @property
+    def code(self) -> dict[str, Any]:
+        """The digests of the user's code that the config or the backbone names."""
+        return user_code.digests(self.config.to_dict() | {'model': self.sizes})
+
+    def examples(self, split: str, limit: int | None) -> list:
+        """The examples of a split, at most `limit` of them."""
+        on_bad = splits.on_bad(self.config.data.skip_bad, [])
+        return splits.choose(self.task.read(self.config.data.dir, split, on_bad), limit)
+
+    def rows(self, split: str, limit: int | None) -> list[inputs.Encoded]:
+        """The model inputs of a split's rows, at most `limit` of them."""
+        data = self.config.data
+        return splits.load(
+            self.task,
+            data.dir,
+            split,
+            self.tokenizer,
+            self.n_ctx,
+            self.hashes[split],
+            limit,
+            data.skip_bad,
+        )
+
+
+def resolve(config: ConfigDict) -> Setting:
+    """The Setting of a config. UserError for its mistakes, before any row is read.
+
+    init_from and tokenizer may be any name of a run (weights/from_hub.py).
     """
     rules.validate(config, RULES)
     user_code.trust(config)
@@ -121,17 +169,129 @@ def resolve(config: ConfigDict) -> fine_tuning.Setting:
     source = from_hub.local_run(config.init_from)
     if source is not None:
         config.init_from = str(source)
-    if config.tokenizer is not None:
-        config.tokenizer = from_hub.local_tokenizer(config.tokenizer)
-    return fine_tuning.resolve(config, source)
+    if config.task == 'custom' and 'custom' in config:
+        _read_labels(config.custom, config.data.dir)
+
+    def check_splits():
+        for split in config.eval.splits:
+            splits.check_split(tasks.of(config.to_dict()), split)
+
+    scratch = source is None
+    mistakes = {
+        'give --config.init_from=DIR (a pretrained run, or novels), or --config.tokenizer=DIR to '
+        'train from scratch': scratch and config.tokenizer is None,
+        f'n_transfer = {config.n_transfer} needs weights to transfer: give '
+        '--config.init_from=DIR': scratch and config.n_transfer is not None,
+        f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of '
+        'config.init_from has its own': not scratch and config.tokenizer is not None,
+        'give --config.data.dir=DIR, the directory of the data set': not config.data.dir
+        and config.task != 'custom',
+    }
+    rules.all_of(
+        lambda: optimizer_config.check(config.optimizer),
+        check_splits,
+        *(functools.partial(fail, message) for message, made in mistakes.items() if made),
+    )
+    task = tasks.of(config.to_dict())
+    given = {name: value for name, value in config.model.to_dict().items() if value is not None}
+    origin = None if source is None else origins.open_origin(source, config.init_step)
+    if origin is None:
+        tokenizer = Tokenizer.load(from_hub.local_tokenizer(config.tokenizer))
+        fields = given | {'vocab_size': tokenizer.vocab_size}
+    else:
+        tokenizer = origin.run.tokenizer()
+        fields = given | _pretrained_sizes(origin.run, given)
+    # With the paper's defaults
+    sizes = dataclasses.asdict(models.backbone(fields).config) | models.own_fields(fields)
+    del sizes['n_special']
+    module = models.backbone(sizes)
+    backbone = module.config
+    optimizer_config.check_code(config.optimizer, lambda: {'backbone': models.shapes(module)})
+    if config.optimizer.peak_rate is None:
+        config.optimizer.peak_rate = transfer.peak_rate(backbone.n_embd)
+    depth = backbone.n_layer
+    n_transfer = (
+        transfer.NOTHING
+        if origin is None
+        else depth
+        if config.n_transfer is None
+        else config.n_transfer
+    )
+    transfer.check_depth(n_transfer, depth)
+    n_ctx = config.data.n_ctx or sizes['n_ctx']
+    if n_ctx > sizes['n_ctx']:
+        raise UserError(
+            f"config.data.n_ctx = {n_ctx} is longer than the model's context, {sizes['n_ctx']}"
+        )
+    if n_ctx < LEAST_N_CTX:
+        raise UserError(
+            f'config.data.n_ctx = {n_ctx} leaves no room for text, must be at least {LEAST_N_CTX}'
+        )
+    read = dict.fromkeys(('train', 'dev', *config.eval.splits))
+    hashes = {split: provenance.file_hashes(task.files(config.data.dir, split)) for split in read}
+    return Setting(config, task, origin, tokenizer, sizes, n_transfer, n_ctx, hashes)
+
+
+def _read_labels(custom, directory):
+    """Reads the labels of a custom task from its file, if none are given."""
+    if (
+        custom.label
+        and custom.files.get('train')
+        and not (custom.labels or custom.score or custom.choices)
+    ):
+        custom.labels = own_file.labels(pathlib.Path(directory, custom.files.train), custom)
+
+
+def _pretrained_sizes(run, given):
+    """The sizes that the pretrained weights fix. UserError if a given field differs."""
+    if run.config['kind'] != 'pretrain':
+        raise UserError(
+            f'{run.path}: is a fine-tuned run; fine-tuning starts from a pretrained one'
+        )
+    pretrained = run.config['model']
+    fixed = {
+        name: pretrained[name] for name in ('kind', 'vocab_size', *models.sizes(pretrained['kind']))
+    }
+    for name, value in fixed.items():
+        if given.get(name, value) != value:
+            raise UserError(
+                f'config.model.{name} = {shown(given[name])}, but the checkpoint of {run.path} has '
+                f'{value!r}'
+            )
+    return fixed
+
+
+def _key(setting, code=None):
+    """The result of `run_key` for a Setting."""
+    settings = {
+        name: value
+        for name, value in rules.flatten(setting.config.to_dict()).items()
+        if not workdir.listed(name, (*workdir.FREE, *NOT_IN_KEY))
+    }
+    sizes = {
+        name: value for name, value in setting.sizes.items() if name not in ('kernels', 'precision')
+    }
+    origin = None
+    if setting.origin is not None and setting.n_transfer != transfer.NOTHING:
+        origin = setting.origin.digest
+    return provenance.digest(
+        [
+            settings,
+            sizes,
+            setting.n_transfer,
+            origin,
+            setting.tokenizer.fingerprint,
+            setting.hashes,
+            code or provenance.code_digest(),
+            *setting.code.values(),
+        ]
+    )
 
 
 # Build
 
 
-def build(
-    setting: fine_tuning.Setting, scored: dict[tuple[str, int], np.ndarray] | None = None
-) -> session.Job:
+def build(setting: Setting, scored: dict[tuple[str, int], np.ndarray] | None = None) -> session.Job:
     """The Job of a Setting. Reads and encodes its rows. UserError for a mistake in the rows.
 
     scored: {(split, step): scores}, to which evaluations during the training are added.
@@ -255,7 +415,7 @@ def _effective_config(setting, shapes, epochs):
             'tokenizer': setting.tokenizer.fingerprint,
             'origin': origin,
             'files': train | dev,
-            **user_code.digests(setting.config.to_dict() | {'model': setting.sizes}),
+            **setting.code,
         },
     }
 
@@ -313,7 +473,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         optimizer_config.schedule(*schedule),
         mesh,
         microbatches,
-        precision(model.backbone.config),
+        models.precision(model.backbone.config),
     )
 
 

@@ -109,7 +109,8 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
 
     The documents follow each other as in pretraining.
     """
-    for line in corpus.left_out(spec):
+    sources, left_out = corpus.expand(spec)
+    for line in left_out:
         print(line, file=sys.stderr, flush=True)
     found = [np.zeros(0, np.int32)]
     counts: collections.Counter[str] = collections.Counter()
@@ -125,7 +126,7 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
         )
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
-    files = [source for source in corpus.sources(spec) if corpus.is_file(source)]
+    files = filter(corpus.is_file, sources)
     return np.concatenate(found), dict(counts), provenance.file_hashes(files)
 
 

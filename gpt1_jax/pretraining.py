@@ -48,6 +48,7 @@ def run(
     allow_change: bool = False,
     dry_run: bool = False,
     fallback: bool = False,
+    minutes: float | None = None,
 ) -> workdir.Run | None:
     """Pretrain with a ConfigDict of configs/pretrain.py, and return the finished workdir.Run.
 
@@ -55,15 +56,20 @@ def run(
     allow_change: as in workdir.compare.
     dry_run:      report sizes and the estimated time, train nothing, return None.
     fallback:     as in session.resume.
+    minutes:      train for about so long, in place of train.steps. The number of updates follows
+                  from the time of three updates. A run that goes on keeps its number.
     UserError for a mistake in the config, the corpus or the directory, and if another process works
     in the directory.
     """
+    rules.require({'minutes': (minutes, rules.optional(rules.positive()))})
     user_code.trust(config)
     setting = resolve(config, storage.path(directory))
+    if minutes is not None:
+        setting.config.train.steps = _steps_there(setting.directory)
     hold = contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory)
     with hold as check_lock:
         _check_run_there(setting, allow_change)
-        job = build(setting)
+        job = build(setting, minutes)
         if dry_run:
             total = job.intervals.total
             workdir.compare(setting.directory, job.config, allow_change, total)
@@ -97,33 +103,6 @@ def begin_from(config: ConfigDict, name: str) -> ConfigDict:
     )
     config.init_from = name
     return config
-
-
-def steps_in(config: ConfigDict, directory: str | storage.Path, minutes: float) -> int:
-    """The number of updates that take so many minutes here, from the time of three updates.
-
-    If the directory has a run, its number of updates. UserError as in `run`.
-    """
-    rules.require({'minutes': (minutes, rules.positive())})
-    directory = storage.path(directory)
-    workdir.check(directory, 'pretrain')
-    if (directory / 'config.json').exists():
-        steps = workdir.load(directory).config.get('train', {}).get('steps')
-        if steps is None:
-            raise UserError(f'{directory}: its run was not started with minutes: leave them out')
-        return steps
-    user_code.trust(config)
-    setting = resolve(config, directory)
-    text = _text(setting)
-    program = make_program(config, text.model, setting.mesh)
-    hyper = hyperparameters(config, 1)
-    batches = _batches(setting, text)
-    step, _, memory = profiling.compile_step(program, hyper, batches)
-    seconds = profiling.time_steps(program, step, hyper, batches, memory, steps=3)
-    if seconds is None:
-        raise UserError(f'a step needs {memory / 2**30:.1f} GiB, more than a device has free')
-    # Each process has measured its own time
-    return int(processes.from_primary(str(max(1, int(60 * minutes / seconds)))))
 
 
 # Resolve
@@ -224,6 +203,16 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
     )
 
 
+def _steps_there(directory):
+    """The number of updates of the run in a directory that was started with minutes, or None."""
+    if not (directory / 'config.json').exists():
+        return None
+    steps = workdir.load(directory).config.get('train', {}).get('steps')
+    if steps is None:
+        raise UserError(f'{directory}: its run was not started with minutes: leave them out')
+    return steps
+
+
 def _check_vocabulary(source, prepared):
     """UserError if the vocabulary that config.tokenizer.source names is not there."""
     try:
@@ -315,20 +304,11 @@ def _text(setting):
     return Text(tokenizer, manifest, train, valid, fields, models.backbone(fields))
 
 
-def _batches(setting, text):
-    config = setting.config
-    return device_data.batches(
-        text.train,
-        text.model.config.n_ctx,
-        config.batch.size,
-        config.seed,
-        setting.mesh,
-        config.data.resident,
-    )
+def build(setting: Setting, minutes: float | None = None) -> session.Job:
+    """The Job of a Setting. Prepares its text if necessary. UserError for a mistake in the text.
 
-
-def build(setting: Setting) -> session.Job:
-    """The Job of a Setting. Prepares its text if necessary. UserError for a mistake in the text."""
+    minutes: as in `run`, if the setting has no train.steps.
+    """
     config = setting.config
     text = _text(setting)
     tokenizer, manifest, train, valid, fields, model = text
@@ -337,6 +317,12 @@ def build(setting: Setting) -> session.Job:
     per_epoch = train.n_windows(n_ctx) / size
     total = config.train.steps or int(config.train.epochs * per_epoch)
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
+    batches = device_data.batches(
+        train, n_ctx, size, config.seed, setting.mesh, config.data.resident
+    )
+    if minutes is not None and config.train.steps is None:
+        total = _steps_in(minutes, setting, text, batches)
+        config.train.steps = total
     config.optimizer.warmup_steps = warmup_steps(config.optimizer.warmup_steps, total)
     effective = _effective(
         setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint}
@@ -356,7 +342,6 @@ def build(setting: Setting) -> session.Job:
     console.print_plan(
         manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps
     )
-    batches = _batches(setting, text)
     intervals = loop.Intervals(
         total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps
     )
@@ -386,6 +371,18 @@ def build(setting: Setting) -> session.Job:
         step_cost.flops_per_token(program.state.params, n_ctx),
         counts.plateau_warning(unigram_loss, config.optimizer.warmup_steps),
     )
+
+
+def _steps_in(minutes, setting, text, batches):
+    """The number of updates that take so many minutes here, from the time of three updates."""
+    program = make_program(setting.config, text.model, setting.mesh)
+    hyper = hyperparameters(setting.config, 1)
+    step, _, memory = profiling.compile_step(program, hyper, batches)
+    seconds = profiling.time_steps(program, step, hyper, batches, memory, steps=3)
+    if seconds is None:
+        raise UserError(f'a step needs {memory / 2**30:.1f} GiB, more than a device has free')
+    # Each process has measured its own time
+    return int(processes.from_primary(str(max(1, int(60 * minutes / seconds)))))
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):
@@ -519,9 +516,7 @@ def main() -> None:
     if f.workdir is None:
         raise UserError('give --workdir=DIR')
     config = f.config if f.init_from is None else begin_from(f.config, f.init_from)
-    if f.minutes is not None:
-        config.train.steps = steps_in(config, f.workdir, f.minutes)
-    run(config, f.workdir, f.allow_change, f.dry_run, f.fallback)
+    run(config, f.workdir, f.allow_change, f.dry_run, f.fallback, f.minutes)
 
 
 if __name__ == '__main__':

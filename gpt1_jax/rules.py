@@ -2,7 +2,7 @@
 the model's dataclass.
 
 The type of a default is a rule already (`of_defaults`). Narrower rules are written down:
-'batch.size': whole(1).
+'batch.size': whole(1). configs/pretrain.py groups them by what a change means for a run.
 """
 
 import functools
@@ -108,11 +108,11 @@ def all_of(*checks: Callable[[], Any]) -> None:
         raise UserError('; '.join(problems))
 
 
-def of_defaults(defaults: Any, narrower: Mapping[str, Rule]) -> dict[str, Rule]:
+def of_defaults(defaults: Any, narrower: Mapping[str, Rule | None]) -> dict[str, Rule]:
     """The rules of a ConfigDict's fields.
 
-    A field without a rule in `narrower` must have the type of its default. None is accepted if it
-    is the default. The fields of the group `model` have their rules in models/.
+    A field without a rule in `narrower`, or with BY_TYPE, must have the type of its default. None
+    is accepted if it is the default. The fields of the group `model` have their rules in models/.
     """
     rules = {}
     for name, default in flatten(defaults).items():
@@ -247,6 +247,7 @@ def span(text: str) -> tuple[int, int] | None:
     return first, last
 
 
+BY_TYPE = None  # in place of a rule: the rule follows from the default's type
 GROUP = (_is_group, 'a group of fields')
 ANY = (lambda x: True, 'any value')
 AXIS = (

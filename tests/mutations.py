@@ -182,9 +182,9 @@ MUTATIONS = [
         ),
         (
             'results of fine-tuning do not depend on the file of the pretrained backbone',
-            'runs/fine_tuning.py',
-            "user_code.digests(setting.config.to_dict() | {'model': setting.sizes})",
-            'user_code.digests(setting.config.to_dict())',
+            'finetuning.py',
+            "user_code.digests(self.config.to_dict() | {'model': self.sizes})",
+            'user_code.digests(self.config.to_dict())',
             'test_own_backbone.py::'
             'test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported',
         ),
@@ -770,8 +770,8 @@ MUTATIONS = [
         ),
         (
             'another batch size goes on in the same directory',
-            'runs/workdir.py',
-            "    'batch.size',",
+            '../configs/pretrain.py',
+            "    'batch.size': whole(1),",
             '',
             'test_pretraining.py::'
             'test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change',

@@ -238,12 +238,14 @@ def test_pretraining_from_python_begins_with_a_run_and_takes_its_sizes_and_vocab
         gpt1_jax.pretrain('books', 'runs/other', init_from='runs/gpt1', fields={'model.n_layer': 5})
 
 
-def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monkeypatch):
+def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monkeypatch, capsys):
     monkeypatch.chdir(base)
+    (base / 'books' / 'notes.md').write_text('')
     monkeypatch.setattr(pretraining.profiling, 'time_steps', lambda *_, **__: 3.0)
     fields = {'batch.size': 8, 'data.valid': 'valid.txt', 'eval.batch_size': 8}
     arguments = {'init_from': 'runs/gpt1', 'minutes': 0.1, 'fields': fields}
     assert gpt1_jax.pretrain('books', 'runs/short', **arguments).step == 2
+    assert capsys.readouterr().err.count('notes.md') == 1  # the text is looked up once
     monkeypatch.setattr(pretraining.profiling, 'time_steps', None)
     assert gpt1_jax.pretrain('books', 'runs/short', **arguments).step == 2
     with pytest.raises(UserError, match='^runs/tuned holds a fine-tuning run'):

@@ -16,7 +16,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, kv_cache, ops
 from gpt1_jax.models.dropout import NONE, Key
-from gpt1_jax.runs import fine_tuning, workdir
+from gpt1_jax.runs import workdir
 from gpt1_jax.weights import export_hugging_face
 from interruptions import power_cut
 from short_runs import arrays, losses
@@ -143,7 +143,7 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
     setting = finetuning.resolve(
         finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
     )
-    key = fine_tuning.run_key(setting)
+    key = finetuning._key(setting)
     rows = finetuning.run(setting.config, tmp_path / 'cola')
     tuned = workdir.load(tmp_path / 'cola')
     assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint'][
@@ -151,7 +151,7 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
     ].keys() == {PRE_NORM, relu}
     assert rows and load.fine_tuned(tuned).params['backbone']['ln_f']['scale'].shape == (16,)
     idea.write_text(idea.read_text() + '\n# edited\n')
-    assert fine_tuning.run_key(setting) != key
+    assert finetuning._key(setting) != key
     with pytest.raises(UserError, match='which has changed since'):
         workdir.load(tuned.path)
 

@@ -1,4 +1,4 @@
-"""Estimates the time of the real pretraining step on a TPU slice or GPU that you do not have.
+"""Finds what bounds the real pretraining step on a TPU slice or GPU that you do not have.
 
 python -m experiments.benchmarks.roofline --topology=v5e:1x1 --rows=16 \\
     --config=configs/pretrain.py \\
@@ -6,13 +6,9 @@ python -m experiments.benchmarks.roofline --topology=v5e:1x1 --rows=16 \\
 
 It prints milliseconds, MFU, bytes and memory. It needs `pip install 'jax[tpu]'` for TPUs (v4, v5e,
 v5p, v6e) or `jax[cuda13]` for an H200, and no hardware. The step is compiled as pretraining
-compiles it, and its kernels are added up in two ways:
-
-* by roofline: each kernel takes as long as its bytes at the chip's memory bandwidth or its matrix
-  products at the chip's bfloat16 peak, whichever is longer. Kernels run one after the other.
-* by the compiler's own estimate of a kernel's cycles (only on TPUs), which also counts the vector
-  units. The compiler has no estimate for kernels in Pallas: for them, the bundles of instructions
-  in its schedule are counted.
+compiles it, and its kernels are added up by roofline: each kernel takes as long as its bytes at the
+chip's memory bandwidth or its matrix products at the chip's bfloat16 peak, whichever is longer.
+Kernels run one after the other. No step is faster.
 
 For a GPU all matrix products are cuBLASLt's, as in training.
 --options=xla_gpu_enable_triton_gemm=true uses Triton's, into which XLA fuses other operations. On
@@ -27,7 +23,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import record
-from experiments.compile import check, chips, hlo, tpu_schedule
+from experiments.compile import check, chips, hlo
 from experiments.compile.kernels import Kernel, kernels
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
@@ -54,28 +50,19 @@ PARTS = (
 def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
     """Returns the kernels of a step as rows, the most expensive over all executions first.
 
-    A row has the kernel's fields, 'part', and the seconds of one execution: 'roofline', the least
-    possible, and 'compiler', by the compiler's estimate, or by roofline if there is no estimate.
+    A row has the kernel's fields, 'part', and 'roofline', the least seconds of one execution.
     """
     rows = []
     for one in found:
-        roofline = max(one.bytes / chip.bandwidth, one.flops / chip.peak)
-        estimated = one.cycles / chip.clock if one.cycles else roofline
-        # The schedule of a kernel in Pallas has no waits for memory
-        if one.kind == 'ours' and not chip.gpu:
-            estimated = max(roofline, tpu_schedule.cycles(one.instruction) / chip.clock)
-        if one.kind == 'prefetch':  # runs beside other kernels, whose estimates include the wait
-            estimated = 0.0
-        if one.kind == 'collective':  # waits for links, see hlo.exposed
-            roofline = estimated = 0.0
+        # A collective waits for links, see hlo.exposed
+        moved = 0 if one.kind == 'collective' else one.bytes
         row = dataclasses.asdict(one) | {
             'part': part_of(one),
-            'roofline': roofline,
-            'compiler': estimated,
+            'roofline': max(moved / chip.bandwidth, one.flops / chip.peak),
         }
         del row['inside']
         rows.append(row)
-    return sorted(rows, key=lambda row: -row['times'] * max(row['roofline'], row['compiler']))
+    return sorted(rows, key=lambda row: -row['times'] * row['roofline'])
 
 
 def measure(
@@ -87,17 +74,14 @@ def measure(
 ) -> dict:
     """Compile the config's step for a slice, `rows` windows a chip, and add up its kernels.
 
-    options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal',
-    'roofline', 'compiler' or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: bytes
-    of a step}, 'memory': bytes a chip holds, 'parts': {part: {'bytes', 'flops', 'roofline',
-    'compiler'}}, 'kernels': rows, most expensive first, ...}. For several chips it also has
-    'exchange': {'least', 'most'}, hlo.exposed with all of a chip's links in use at once, or only
-    the links of one axis. UserError as in check.fitting_step.
+    options: XLA's flags for this compilation. Returns {'topology', 'rows', 'ideal' and 'roofline':
+    seconds, 'bytes': {kind: bytes of a step}, 'memory': bytes a chip holds, 'parts': {part:
+    {'bytes', 'flops', 'roofline'}}, 'kernels': rows, most expensive first, ...}. For several chips
+    it also has 'exchange': {'least', 'most'}, hlo.exposed with all of a chip's links in use at
+    once, or only the links of one axis. UserError as in check.fitting_step.
     """
     config = config.copy_and_resolve_references()
     chip, shape = chips.parse(topology)
-    if not chip.gpu:
-        tpu_schedule.folder()
     mesh = check.mesh_of(config, topology)
     config.batch.size = rows * mesh.size * config.batch.microbatches
     rules.validate(config, RULES)
@@ -123,7 +107,7 @@ def measure(
     }
     found |= summary(step.text, chip, ideal)
     if mesh.size > 1:
-        beside = {row['instruction']: row['compiler'] for row in found['kernels']}
+        beside = {row['instruction']: row['roofline'] for row in found['kernels']}
         found['exchange'] = {
             name: hlo.exposed(
                 step.text,
@@ -143,19 +127,13 @@ def summary(text: str, chip: chips.Chip, ideal: float) -> dict:
     parts = {}
     moved = {}
     for row in rows:
-        part = parts.setdefault(
-            row['part'], dict.fromkeys(('bytes', 'flops', 'roofline', 'compiler'), 0)
-        )
+        part = parts.setdefault(row['part'], dict.fromkeys(('bytes', 'flops', 'roofline'), 0))
         for name in part:
             part[name] += row['times'] * row[name]
         moved[row['kind']] = moved.get(row['kind'], 0) + row['times'] * row['bytes']
-    roofline, compiler = (
-        sum(part[name] for part in parts.values()) for name in ('roofline', 'compiler')
-    )
-    compiler = None if chip.gpu else compiler
     return {
-        'seconds': {'ideal': ideal, 'roofline': roofline, 'compiler': compiler},
-        'mfu': {'roofline': ideal / roofline, 'compiler': compiler and ideal / compiler},
+        'ideal': ideal,
+        'roofline': sum(part['roofline'] for part in parts.values()),
         'bytes': dict(sorted(moved.items())),
         'launches': sum(row['times'] for row in rows),
         'parts': parts,
@@ -181,21 +159,15 @@ def part_of(kernel: Kernel) -> str:
 def lines(found: dict, top: int) -> list[str]:
     """Returns the lines to print, with the `top` most expensive kernels."""
     chip = chips.parse(found['topology'])[0]
-    seconds = found['seconds']
-    mfu = found['mfu']
+    ideal = found['ideal']
+    roofline = found['roofline']
     total_bytes = sum(found['bytes'].values())
     settings = ''.join(f', {name}={value}' for name, value in found['options'].items())
     result = [
         f'{found["topology"]}, {found["microbatches"]} x {found["rows"]} x {found["n_ctx"]} tokens '
         f'a chip, {found["dtype"]}, {found["compiler"]}{settings}',
-        f'arithmetic at the peak {1e3 * seconds["ideal"]:8.1f} ms',
-        f'by roofline            {1e3 * seconds["roofline"]:8.1f} ms, MFU {mfu["roofline"]:.1%}',
-    ]
-    if seconds['compiler']:
-        result.append(
-            f'by the compiler        {1e3 * seconds["compiler"]:8.1f} ms, MFU {mfu["compiler"]:.1%}'
-        )
-    result += [
+        f'arithmetic at the peak {1e3 * ideal:8.1f} ms',
+        f'by roofline            {1e3 * roofline:8.1f} ms, MFU {ideal / roofline:.1%}',
         f'memory traffic         {total_bytes / 1e9:8.1f} GB, outside matrix products '
         f'{(total_bytes - found["bytes"].get("product", 0)) / 1e9:.1f} GB; {found["launches"]:,} '
         'kernels',
@@ -212,11 +184,9 @@ def lines(found: dict, top: int) -> list[str]:
         )
     cells = [
         (name, *_figures(row, 1))
-        for name, row in sorted(
-            found['parts'].items(), key=lambda part: -max(part[1]['roofline'], part[1]['compiler'])
-        )
+        for name, row in sorted(found['parts'].items(), key=lambda part: -part[1]['roofline'])
     ]
-    result += ['', *table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells)]
+    result += ['', *table(('part', 'GB', 'TFLOP', 'roofline, ms'), cells)]
     cells = [
         (
             row['name'].replace('jit(step)/', '').replace('closed_call/', '')[-60:],
@@ -227,7 +197,7 @@ def lines(found: dict, top: int) -> list[str]:
         )
         for row in found['kernels'][:top]
     ]
-    head = ('kernel', 'part', 'result', 'times', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms')
+    head = ('kernel', 'part', 'result', 'times', 'GB', 'TFLOP', 'roofline, ms')
     return [*result, *table(head, cells)]
 
 
@@ -236,7 +206,6 @@ def _figures(row, times):
         f'{times * row["bytes"] / 1e9:.2f}',
         f'{times * row["flops"] / 1e12:.3f}',
         f'{1e3 * times * row["roofline"]:.2f}',
-        f'{1e3 * times * row["compiler"]:.2f}',
     )
 
 

@@ -1,4 +1,4 @@
-"""The kernels of a compiled step's HLO text, with bytes, arithmetic and the compiler's estimate."""
+"""The kernels of a compiled step's HLO text, with bytes and arithmetic."""
 
 import dataclasses
 import math
@@ -19,8 +19,7 @@ class Kernel:
     Pallas), 'collective', 'prefetch' (TPU: an asynchronous copy between memories) or 'other'.
     instruction: its name in the HLO text. name: op_name, the path in the Python code. inside: the
     op_names of all operations fused into it. result: its shape. bytes: of main memory, read and
-    written by one execution. flops: of its matrix products. cycles: the TPU compiler's estimate, 0
-    without one. times: executions in a step.
+    written by one execution. flops: of its matrix products. times: executions in a step.
     """
 
     kind: str
@@ -30,7 +29,6 @@ class Kernel:
     result: str
     bytes: int
     flops: int
-    cycles: int
     times: int
 
 
@@ -52,7 +50,6 @@ def kernels(text: str) -> list[Kernel]:
                     result=re.sub(r'\{[^}]*\}', '', one.shape),
                     bytes=_moved(module, one),
                     flops=sum(_flops(module, part) for part in parts),
-                    cycles=int(one.attribute(r'"estimated_cycles":"(\d+)"') or 0),
                     times=times,
                 )
             )

@@ -54,7 +54,7 @@ def books_of(
     """
 
     def spaced(spec, limit):
-        files = corpus.sources(spec)
+        files = corpus.expand(spec)[0]
         n = min(limit or len(files), len(files))
         return [files[i * len(files) // n] for i in range(n)]
 

@@ -305,12 +305,21 @@ def _with_minutes(config, out, rows, minutes):
     if known:
         updates = known[0]
     else:
-        updates = pretraining.steps_in(base, out / 'runs' / 'timed', minutes)
+        updates = _updates(base, out, minutes)
         ledger.append(out, timed | {'updates': updates})
     print(f'{minutes:g} minutes are {updates:,} updates of the baseline', flush=True)
     config = config.copy_and_resolve_references()
     config.pretrain = ideas.lengthened(config.pretrain, updates / config.pretrain.train.steps)
     return config
+
+
+def _updates(base, out, minutes):
+    """The number of updates of a baseline that take so many minutes here."""
+    timed = base.copy_and_resolve_references()
+    with timed.ignore_type():
+        timed.train.steps = None
+    setting = pretraining.resolve(timed, storage.path(out / 'runs' / 'timed'))
+    return pretraining.build(setting, minutes).intervals.total
 
 
 def _adopt(base, out, row):

@@ -45,7 +45,7 @@ def documents(
     document at all. OSError as the file system raises it.
     """
     empty = part is None
-    for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
+    for source, row_groups in parts.slices(expand(spec)[0], part, whole_files=bool(join)):
         for document in _read(source, row_groups, field, join, on_bad):
             empty = False
             yield document
@@ -67,19 +67,27 @@ def _read(source, row_groups, field, join, on_bad):
         yield from records.text(source)
 
 
-def sources(spec: Spec, split_files: bool | None = True) -> list[str]:
-    """The files of a spec, in order and each once. `tfds:...` stays as it is.
+def expand(spec: Spec, split_files: bool | None = True) -> tuple[list[str], list[str]]:
+    """(the files of a spec, in order and each once, lines on the files that are not read).
 
+    `tfds:...` stays as it is. Not read are files with other extensions, behind links to
+    directories, and in directories of runs. Hidden files are left out silently.
     split_files: about files of directories and patterns whose names say validation or test data.
-    False leaves them out, unless all files have such names. None reads them. In both cases
-    `left_out` has a line on them. UserError as in `documents`.
+    False leaves them out, unless all files have such names. None reads them. In both cases there is
+    a line on them. UserError as in `documents`.
     """
     specs = _as_list(spec)
     if not specs or not all(specs):
         raise UserError(
             'corpus: no file, directory or other source given, or one with an empty name'
         )
-    return list(dict.fromkeys(source for one in specs for source in _expand(one, split_files)[0]))
+    found = []
+    lines = []
+    for one in specs:
+        sources, left = _expand_one(one, split_files)
+        found += sources
+        lines += [f'{one}: {line}' for line in left]
+    return list(dict.fromkeys(found)), lines
 
 
 def is_file(source: str) -> bool:
@@ -87,16 +95,7 @@ def is_file(source: str) -> bool:
     return not source.startswith(TFDS)
 
 
-def left_out(spec: Spec, split_files: bool | None = True) -> list[str]:
-    """Lines on the files of directories and patterns that are not read.
-
-    Not read are files with other extensions, behind links to directories, and in directories of
-    runs. See `sources` for split_files. Hidden files are left out silently.
-    """
-    return [f'{one}: {line}' for one in _as_list(spec) for line in _expand(one, split_files)[1]]
-
-
-def _expand(spec, split_files):
+def _expand_one(spec, split_files):
     """(the sources of one spec, lines on the files that are left out)."""
     if not is_file(spec):
         return [spec], []

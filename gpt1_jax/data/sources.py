@@ -43,7 +43,7 @@ def splits(
     valid:       text, or the fraction of the corpus' documents to hold out.
     join:        which rows form a document.
     part:        the part of the corpus to read. Named validation text belongs to part 0.
-    split_files: what to do with files whose names say validation data, see corpus.sources.
+    split_files: what to do with files whose names say validation data, see corpus.expand.
     skip_bad:    whether to leave out bad rows, and count them once they have been read.
     UserError if valid names text of the corpus, or if the part is not of files.
     """
@@ -217,8 +217,8 @@ def _resolved(source, field, split_files=True):
                 'corpus, valid: must be names of files or other sources, or Documents, not a '
                 'mixture'
             )
-    sources = corpus_lib.sources(source, split_files)
-    for line in corpus_lib.left_out(source, split_files):
+    sources, lines = corpus_lib.expand(source, split_files)
+    for line in lines:
         say(line)
     # Names and sizes of files are cheap to look up. encode.py hashes the contents shard by shard.
     files = [

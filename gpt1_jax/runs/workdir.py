@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from gpt1_jax import storage, user_code
+from gpt1_jax.configs.finetune import FIXED, FREE, SCORING
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, os_line, shown
 from gpt1_jax.models import build
@@ -20,82 +21,6 @@ from gpt1_jax.parallel import processes
 from gpt1_jax.rules import flatten
 from gpt1_jax.runs import checkpoint, console, lock, provenance, results
 
-# Fields that may differ between a run and its continuation. They do not change what is computed.
-FREE = (
-    'log_every',
-    'eval.every',
-    'eval.splits',
-    'eval.selections',
-    'eval.batch_size',
-    'eval.sample',
-    'checkpoint.',
-    'mesh.',
-    'batch.microbatches',
-    'batch.loss_chunks',
-    'batch.eval_size',
-    'model.remat',
-    'model.unroll',
-    'model.kernels',
-    'model.precision',
-    'data.corpus',
-    'data.valid',
-    'data.dir',
-    'data.tokens',
-    'data.verify',
-    'data.resident',
-    'data.processes',
-    'data.join_by',
-    'data.join_characters',
-    'data.join_with',
-    'data.split_files',
-    'tokenizer.',
-    'tokenizer',
-    'results',
-    'train.skip_nonfinite',
-    'profile',
-    'tensorboard',
-    'tracker',
-    'project',
-    'init_from',
-    'init_step',
-)  # for the last two fields, fingerprint.origin has the digest of the weights
-# Fields that act only in evaluation. A run that trained has the same training rows with and without
-# data.skip_bad.
-SCORING = (
-    'eval.windows',
-    'data.eval_rows',
-    'data.skip_bad',
-    'lengths',
-    *(f'custom.{name}' for name in ('name', 'files.', 'id', 'metrics', 'positive')),
-)
-# A change in these fields makes another run, which needs a new work directory.
-FIXED = (
-    'kind',
-    'seed',
-    'batch.size',
-    'model.',
-    'fingerprint.',
-    'task',
-    'labels',
-    'n_transfer',
-    *(
-        f'custom.{name}'
-        for name in (
-            'encoding',
-            'quoting',
-            'segments',
-            'label',
-            'labels',
-            'score',
-            'squared',
-            'choices',
-            'max_choices',
-            'answer',
-            'dev_fraction',
-            'dev_seed',
-        )
-    ),
-)
 # {prefix of a digest's name in config.json: what the digest stands for}, for messages
 CONTENTS = {
     'fingerprint.tokens': 'the prepared text',
@@ -234,7 +159,7 @@ class Run:
         """
         saved = checkpoint.read_meta(self.checkpoints, step).get('config', self.config)
         differing = changed(saved, self.config)
-        fixed = [line for name, line in differing.items() if listed(name, FIXED)]
+        fixed = _of_another_run(differing)
         if fixed:
             raise checkpoint.CheckpointError(
                 f"{self.checkpoints / str(step)}: is not this run's "
@@ -414,7 +339,7 @@ def compare(
     # Before a first step, the code may be mended
     code = {} if there.steps() else {'code': config['fingerprint'].get('code')}
     lines = changed(there.config | {'fingerprint': there.config['fingerprint'] | code}, config)
-    fixed = [line for k, line in lines.items() if listed(k, FIXED)]
+    fixed = _of_another_run(lines)
     if fixed:
         raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')
     made = max(there.steps(), default=0)
@@ -437,6 +362,13 @@ def compare(
     return list(lines.values())
 
 
+def _of_another_run(lines):
+    """The lines of `changed` that are about fields in FIXED."""
+    return [
+        line for name, line in lines.items() if listed(name, FIXED) and not listed(name, SCORING)
+    ]
+
+
 def _check_kind(path, kind, wanted):
     if kind != wanted:
         names = {'pretrain': 'a pretraining run', 'finetune': 'a fine-tuning run'}
@@ -444,8 +376,8 @@ def _check_kind(path, kind, wanted):
 
 
 def listed(field: str, names: Iterable[str]) -> bool:
-    """Whether a field such as 'model.dtype' is in a list such as FREE or FIXED.
+    """Whether a field such as 'model.dtype' is named in FREE, SCORING, FIXED or a similar list.
 
-    In the list 'model.' stands for all fields of model.
+    In a list 'model.' stands for all fields of model.
     """
     return any(field == name or (name.endswith('.') and field.startswith(name)) for name in names)

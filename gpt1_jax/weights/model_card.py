@@ -1,9 +1,8 @@
 """Writes the model cards (README.md) of exports.
 
-A card has the training data, differences from the paper, evaluations and limits. All facts are read
-from the run: config, checkpoint, metrics.jsonl, results.jsonl. A fact that the run lacks is left
-out. Names that come from these files and the data set (labels, files, a corpus) enter the card only
-through `_shown` or `_code`.
+model_card.txt has the words of a card. All facts are read from the run: config, checkpoint,
+metrics.jsonl, results.jsonl. A fact that the run lacks is left out. Names that come from these
+files and the data set (labels, files, a corpus) enter the card only through `_shown` or `_code`.
 """
 
 import json
@@ -44,6 +43,7 @@ NOT_SET = {
     'train.epochs': transfer.EPOCHS,
     'optimizer.peak_rate': transfer.PEAK_RATE,
 }
+WORDS = pathlib.Path(__file__).with_suffix('.txt')
 NOTICE = pathlib.Path(__file__).with_name('published_vocabulary.txt')  # its license
 
 
@@ -65,13 +65,6 @@ def card(
     digest = checkpoint.params_digest(meta)
     exporter = provenance.versions()
     tuned = run.config['kind'] == 'finetune'
-    head = {
-        'license': license,
-        'language': 'en',
-        'library_name': 'transformers',
-        'pipeline_tag': 'text-classification' if tuned else 'text-generation',
-        'tags': ['openai-gpt', 'gpt1_jax'],
-    }
     title = f'GPT-1 fine-tuned on {_shown(_task(run.config))}' if tuned else 'GPT-1, pretrained'
     vocabulary = 'trained by gpt1_jax' if tokenizer.has_bytes else 'as published'
     facts = {
@@ -85,32 +78,23 @@ def card(
     if 'environment' in meta and 'imported' not in run.config:
         seen = {name: _shown(value) for name, value in meta['environment'].items()}
         facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**seen)
-    parts = [
-        '---',
-        *(f'{name}: {json.dumps(value)}' for name, value in head.items()),
-        '---',
-        '',
-        f'# {title}',
-        '',
-        'The decoder-only transformer of "Improving Language Understanding by Generative '
-        'Pre-Training" (Radford et al., 2018).',
-        '',
-        *_section('Training', [f'{name}: {value}' for name, value in facts.items()]),
-        *_section('Differences from the paper', deviations(run) or ['none']),
-        *_section('Evaluation', evaluations(run, step, digest) or ['none recorded with the run']),
-        *_section('Limits', [*notes, *_limits(tokenizer, tuned, run.config['model']['n_ctx'])]),
-        '## License',
-        '',
-        f'Of the weights: {_code(license)}'
-        + (
-            ' (not chosen yet: set the field at the top; the license of the corpus must allow it).'
-            if license == 'other'
-            else '.'
-        ),
-    ]
-    return (
-        '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE.read_text()])).rstrip() + '\n'
+    of_weights = _code(license)
+    if license == 'other':
+        of_weights += (
+            ' (not chosen yet: set the field at the top; the license of the corpus must allow it)'
+        )
+    text = WORDS.read_text(encoding='utf-8').format(
+        license=json.dumps(license),
+        pipeline='text-classification' if tuned else 'text-generation',
+        title=title,
+        facts=_list([f'{name}: {value}' for name, value in facts.items()]),
+        differences=_list(deviations(run) or ['none']),
+        evaluations=_list(evaluations(run, step, digest) or ['none recorded with the run']),
+        n_ctx=run.config['model']['n_ctx'],
+        limits=_list([*_limits(tokenizer, tuned), *notes]),
+        of_weights=of_weights,
     )
+    return text if tokenizer.has_bytes else f'{text}\n{NOTICE.read_text().rstrip()}\n'
 
 
 def defaults(kind: str) -> dict:
@@ -265,17 +249,9 @@ def _code(value):
     return '`' + one_line(str(value)).replace('`', "'") + '`'
 
 
-def _limits(tokenizer, tuned, n_ctx):
-    limits = [
-        f'The context is {n_ctx:,} tokens. English, lower case: the vocabulary has no capital '
-        'letters.',
-        'The model reproduces errors and biases of its corpus, and its statements may be false.',
-        'In training, ftfy and spaCy split text into words. `tokenizer.json` approximates them by '
-        'regular expressions: text that is already split gets the same ids except for rare words, '
-        'and so does most other text. Hugging '
-        "Face's OpenAIGPTTokenizer splits differently: it drops accents and line breaks and "
-        'splits at all punctuation, so "mr." and "don\'t" get other ids than in training.',
-    ]
+def _limits(tokenizer, tuned):
+    """The limits that only some models have."""
+    limits = []
     if tokenizer.has_bytes:
         limits.append(
             'The vocabulary encodes rare characters as bytes, which OpenAIGPTTokenizer cannot: '
@@ -290,5 +266,5 @@ def _limits(tokenizer, tuned, n_ctx):
     return limits
 
 
-def _section(title, lines):
-    return [f'## {title}', '', *(f'* {line}' for line in lines), '']
+def _list(lines):
+    return ''.join(f'\n* {line}' for line in lines)

@@ -300,11 +300,11 @@ def test_a_longer_trial_has_all_that_counts_updates_in_proportion(text, tmp_path
 def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypatch):
     asked = []
 
-    def steps_in(config, directory, minutes):
+    def steps_in(minutes, setting, text, batches):
         asked.append(minutes)
         return 4
 
-    monkeypatch.setattr(pretraining, 'steps_in', steps_in)
+    monkeypatch.setattr(pretraining, '_steps_in', steps_in)
     config = small(text, ('2 heads: model.n_head=2',))
     out = tmp_path / 'out'
     rows = program.run(config, out, minutes=5)

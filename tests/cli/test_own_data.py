@@ -13,11 +13,10 @@ import pyarrow.parquet
 import pytest
 
 from fake_hub import in_place_of_the_hub
-from gpt1_jax import configs  # noqa: F401
+from gpt1_jax import finetuning
 from gpt1_jax.cli import own_data
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import custom, own_file, tables, unlabelled
-from gpt1_jax.runs import fine_tuning
 from refusal import refusal
 from tiny import load_config
 
@@ -29,7 +28,7 @@ def config_of(monkeypatch, fields=None, **given):
     config = load_config('custom')
     config.update_from_flattened_dict(fields or {})
     config = own_data.filled(config)
-    fine_tuning._read_labels(config.custom, config.data.dir)
+    finetuning._read_labels(config.custom, config.data.dir)
     return config
 
 

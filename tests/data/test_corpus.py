@@ -134,24 +134,24 @@ def test_files_named_as_validation_data_are_told_read_or_left_out(tmp_path, monk
     for name in (*text, *HELD_OUT):
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(name).write_text('{"text": "A"}')
-    assert {*corpus.sources(spec, split_files=False)} == {*text}
-    assert {*corpus.sources(spec)} == {*corpus.sources(spec, None)} == {*text, *HELD_OUT}
-    assert corpus.left_out(spec) == []
-    (line,) = corpus.left_out(spec, split_files=None)
+    assert {*corpus.expand(spec, split_files=False)[0]} == {*text}
+    assert {*corpus.expand(spec)[0]} == {*corpus.expand(spec, None)[0]} == {*text, *HELD_OUT}
+    assert corpus.expand(spec)[1] == []
+    (line,) = corpus.expand(spec, split_files=None)[1]
     assert '4 of 7 files are named as validation or test data (such as c.test) and are read' in line
-    (line,) = corpus.left_out(spec, split_files=False)
+    (line,) = corpus.expand(spec, split_files=False)[1]
     assert line.endswith('(such as c.test) and are left out')
     for named in ('b/dev', 'b/c.test', 'b/*.test'):  # the user names them
-        assert corpus.sources(named, split_files=False) and not corpus.left_out(named, None)
+        assert corpus.expand(named, split_files=False)[0] and not corpus.expand(named, None)[1]
 
 
 @needs_cases
 @pytest.mark.parametrize('case, documents', [('babylm', 2), ('hub', 12)])
 def test_published_sets_name_their_files_so(case, documents):
     spec = str(CASES / 'corpus_has_dev_and_test' / case)
-    (line,) = corpus.left_out(spec, None)
+    (line,) = corpus.expand(spec, None)[1]
     assert 'and are read as well: split_files=False leaves them out' in line
-    train = corpus.sources(spec, split_files=False)
+    train = corpus.expand(spec, split_files=False)[0]
     assert all('train' in name for name in train)
     assert len(read(train)) == documents
 
@@ -293,11 +293,11 @@ def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_en
         parts.records, 'row_group_sizes', lambda path: opened.append(path) or real(path)
     )
     assert (
-        1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(0, 2)))) <= 3
+        1 <= len(list(parts.slices(corpus.expand(str(tmp_path))[0], Part(0, 2)))) <= 3
         and len(opened) <= 1
     )
     assert (
-        1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(2, 5)))) <= 3
+        1 <= len(list(parts.slices(corpus.expand(str(tmp_path))[0], Part(2, 5)))) <= 3
         and len(opened) <= 3
     )
 

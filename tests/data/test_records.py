@@ -81,7 +81,7 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / '.git').mkdir()
     (here / '.git' / 'HEAD.txt').touch()
     os.symlink('.git', 'linked')
-    behind, others = corpus.left_out('.')
+    behind, others = corpus.expand('.')[1]
     assert (
         'links are not read (1, such as linked)' in behind
         and '1 of 3 files left out (dataset_infos.json)' in others
@@ -115,7 +115,7 @@ def test_a_run_below_its_corpus_is_no_text(here):
         (run / name).write_text('{"step": 0}')
     for spec, such in (('.', 'runs/x'), ('**/*.txt', 'runs/x'), (str(here), 'runs/x')):
         assert [text for _, text in read(spec)] == ['A'], spec
-        (line,) = corpus.left_out(spec)
+        (line,) = corpus.expand(spec)[1]
         assert line == f'{spec}: directories of runs are not read (1, such as {such})'
 
 
@@ -356,8 +356,8 @@ def test_a_pattern_below_the_directory_of_a_run_still_has_its_files(tmp_path, mo
     (tmp_path / 'books').mkdir()
     (tmp_path / 'books' / 'a.txt').write_text('a')
     (tmp_path / 'environment.jsonl').write_text('{}')
-    assert corpus.sources('books/*.txt') == corpus.sources('books') == ['books/a.txt']
-    assert corpus.sources('*/*.txt') == ['books/a.txt']
+    assert corpus.expand('books/*.txt')[0] == corpus.expand('books')[0] == ['books/a.txt']
+    assert corpus.expand('*/*.txt')[0] == ['books/a.txt']
 
 
 def test_one_record_a_line_is_a_record_also_if_its_values_are_lists(tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpt1_jax.configs import finetune
 
 from experiments.lib import run_list
 from gpt1_jax import finetuning, pretraining, rules, zero_shot
@@ -83,3 +84,10 @@ def test_every_field_of_a_config_has_a_rule(name, arguments, module):
         for field in fields
         if not any(field == rule or field.startswith(f'{rule}.') for rule in module.RULES)
     ]
+
+
+def test_every_rule_is_of_a_field():
+    fields = {*rules.flatten(load_config('pretrain')), *rules.flatten(load_config('custom'))}
+    fields |= {field[: field.rfind('.') + 1] for field in fields}
+    written = finetune.FREE | finetune.SCORING | finetune.FIXED | finetune.CHANGEABLE
+    assert written.keys() - fields == {'kind', 'labels', 'lengths', 'fingerprint.'}
