@@ -813,6 +813,43 @@ MUTATIONS = [
             "'ln_2/scale',\n    'ln_1.bias': 'ln_2/bias',",
             'weights/test_novels.py::test_its_perplexity_on_a_paragraph_is_what_it_was',
         ),
+        # ablation
+        (
+            'each confirmation is believed at 5%, however many there are',
+            'ablation/statistics.py',
+            'share * np.arange(1, len(order) + 1) / max(1, len(order))',
+            'share * np.ones(len(order))',
+            'ablation/test_statistics.py::test_of_simulated_searches_one_winner_in_twenty_is_false',
+        ),
+        (
+            'a confirmation uses the seeds of the screens',
+            'ablation/ledger.py',
+            'FRESH = 1000',
+            'FRESH = 0',
+            'ablation/test_ablate.py::'
+            'test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length',
+        ),
+        (
+            'a seed of an idea is not a seed of its own',
+            'ablation/ideas.py',
+            'config.seed += seed',
+            'config.seed = seed',
+            'ablation/test_ablate.py::test_another_seed_is_an_idea',
+        ),
+        (
+            'an interval within the least difference is better',
+            'ablation/ledger.py',
+            'if found.within(least):',
+            'if found.within(0.0):',
+            'ablation/test_statistics.py::test_a_verdict_for_every_interval',
+        ),
+        (
+            'code that only a ledger names runs',
+            'ablation/ablate.py',
+            'user_code.trust(config.pretrain)',
+            'user_code.trust_everything()',
+            'test_trust_code.py::test_no_program_runs_the_code_that_only_a_run_names',
+        ),
     )
 ]
 
