@@ -93,26 +93,29 @@ def count(rows: list[dict]) -> dict:
             for row, difference in ideas
         ]
         found[rule] = {'trials': cost(rows)[rule], 'ideas': points}
-    return {'seeds': most, 'rules': found}
+    return {'seeds': most, 'least': nothing.get_config().least, 'rules': found}
 
 
 def lines(found: dict) -> list[str]:
-    """Returns the table: what each rule keeps."""
+    """Returns the table: what each rule keeps, and how much of it changes nothing or harms."""
     cells = []
     for rule, text in RULES.items():
         counted = found['rules'][rule]
         winners = [point for point in counted['ideas'] if point['kept']]
-        useful = sum(point['kind'] == 'better' for point in winners)
+        false = [point for point in winners if point['kind'] != 'better']
+        large = [point for point in false if point['nats'] <= -found['least']]
         cells.append(
             [
                 text.format(seeds=found['seeds']),
                 counted['trials'],
                 len(winners),
-                f'{useful} of {len(nothing.BETTER)}',
-                len(winners) - useful,
+                f'{len(winners) - len(false)} of {len(nothing.BETTER)}',
+                len(false),
+                len(large),
             ]
         )
-    columns = ['an idea is kept if it is', 'short trials', 'kept', 'real', 'false']
+    large = f'by {found["least"]:g} nats or more'
+    columns = ['an idea is kept if it is', 'short trials', 'kept', 'real', 'false', large]
     return table(columns, cells)
 
 

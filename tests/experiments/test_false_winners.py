@@ -51,9 +51,9 @@ def test_what_each_rule_keeps_by_hand():
     assert trials == {'one run': 4, 'mean': 12, 'confirmed': 8 + 2 * 9}
     table = false_winners.lines(found)
     assert table[2:5] == [
-        '| lower in one run | 4 | 2 | 1 of 6 | 1 |',
-        '| lower in the mean of 3 runs | 12 | 2 | 1 of 6 | 1 |',
-        '| screened with two runs, then confirmed on fresh seeds | 26 | 1 | 1 of 6 | 0 |',
+        '| lower in one run | 4 | 2 | 1 of 6 | 1 | 1 |',
+        '| lower in the mean of 3 runs | 12 | 2 | 1 of 6 | 1 | 1 |',
+        '| screened with two runs, then confirmed on fresh seeds | 26 | 1 | 1 of 6 | 0 | 0 |',
     ]
 
 
