@@ -87,7 +87,7 @@ def count(rows: list[dict]) -> dict:
             {
                 'idea': row['idea'],
                 'kind': kind(row['idea']),
-                'nats': difference,
+                'nats': round(difference, 6),
                 'kept': row['key'] in believed if rule == 'confirmed' else difference < 0,
             }
             for row, difference in ideas

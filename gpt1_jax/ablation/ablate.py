@@ -150,9 +150,12 @@ class Search:
             for seed in self.seeds:
                 self._look_up(name, seed)
         for name in self.ideas:
+            before = self.tokens
             for seed in self.seeds:
                 self._do(name, seed)
             compared = self._compare(looks)
+            if self.tokens > before:
+                self._write_report()
         for seed in range(self.config.seeds, self.config.max_seeds if until else 0):
             wide = {
                 name
@@ -164,6 +167,7 @@ class Search:
                 if name in wide:
                     self._do(name, seed)
             compared = self._compare(looks)
+        self._write_report()
         rows = ledger.read(self.out)
         lines = report.differences(rows, self.stage, self.identity)
         lines += report.summary(rows, self.identity)
@@ -222,7 +226,7 @@ class Search:
         )
 
     def _compare(self, looks):
-        """Writes what can be compared to the ledger, and the report. Returns the ledger's rows."""
+        """Writes what can be compared to the ledger, and returns these rows."""
         compared = []
         for a, b in self.pairs:
             seeds = [seed for name, seed in self.found if name == a and (b, seed) in self.found]
@@ -238,7 +242,6 @@ class Search:
                 )
                 ledger.append(self.out, row)
                 compared.append(row)
-        self._write_report()
         return compared
 
     def _write_report(self):

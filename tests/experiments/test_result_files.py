@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import baselines, learning_curves
+from experiments import baselines, false_winners, learning_curves
 from experiments.paper import scores
 from gpt1_jax.runs import results
 from tiny import ROOT
@@ -159,3 +159,14 @@ def test_the_rates_are_those_of_their_rows():
         ]
         assert f'| {names.get(task, "three topics")} | {" | ".join(cells)} |' in page()
     assert {value for seeds in found['topics'].values() for value in seeds.values()} == {'100.0'}
+
+
+def test_what_a_search_believes_is_counted_from_its_ideas():
+    folder = RESULTS / 'ideas' / 'nothing'
+    found = json.loads(text(folder / 'false_winners.json'))
+    lines = false_winners.lines(found)
+    assert text(folder / 'false_winners.md').rstrip() == '\n'.join(lines).rstrip()
+    assert not [line for line in lines if line not in page().splitlines()]
+    for rule, counted in found['rules'].items():
+        assert [point['kind'] for point in counted['ideas']].count('better') == 6
+        assert rule == 'confirmed' or len(counted['ideas']) == 69
