@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 class Parsed(Exception):
-    """Raised in place of doing what was asked."""
+    """Raised after parsing, in place of the work."""
 
 
 PROGRAMS = {
