@@ -8,10 +8,10 @@ import signal
 import tempfile
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-# Most of a test's time is compiling: LLVM need not optimise what runs once. XLA's own passes are
-# those of any run.
+# Most of a test's time is compiling, and most programs run once. So LLVM does not optimise. XLA's
+# passes are the same as in any run.
 os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0')
-# What one test process compiled, the others and the programs that tests start need not.
+# The processes of the tests, and the programs that they start, share their compiled programs.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
     os.environ['JAX_COMPILATION_CACHE_DIR'] = programs = tempfile.mkdtemp(
         prefix='gpt1_jax_programs'

@@ -1,5 +1,5 @@
-"""gpt1_jax.load and what a run says of texts: the examples of its documentation, every kind of run,
-and mistakes."""
+"""gpt1_jax.load and a run's predictions for texts: the examples of its documentation, every kind of
+run, and mistakes."""
 
 import doctest
 import pydoc

@@ -1,5 +1,5 @@
-"""Fine-tuning on a set of each kind, published or a user's own that fields describe: what it is
-scored by."""
+"""Fine-tuning on a set of each kind, published or described by the user in fields, and the set's
+scores."""
 
 import csv
 import functools
@@ -262,6 +262,6 @@ def test_each_kind_of_set_trains_and_is_scored(pretrained, tmp_path, name, make,
     assert len(predictions) == n and max(len(p['scores']) for p in predictions) == width
     if 'five_choice' in name:
         assert [(p['id'], p['gold']) for p in predictions] == [(f'dev{i}', i % 4) for i in range(9)]
-    # What the run's directory holds is enough to score again.
+    # The run's directory is enough to score again.
     again = fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'dev')
     assert [row['value'] for row in again] == [row['value'] for row in rows]

@@ -1,5 +1,4 @@
-"""Damaged files: each is read, and then gives what it should, or is refused by a UserError of one
-line.
+"""Damaged files: each is read and gives the right values, or is refused by a UserError of one line.
 
 python -m pytest -m slow tests/test_fuzz.py      10,000 of them; --hypothesis-seed=N for others
 """
@@ -19,7 +18,7 @@ from gpt1_jax.errors import UserError
 
 pytestmark = pytest.mark.full
 
-KINDS = {  # {name: what is fuzzed of it, made from a world}
+KINDS = {  # {name: the function that makes its files from a world}
     'GLUE, SNLI, SciTail': fuzz_sets.tables,
     'other sets': fuzz_sets.other_sets,
     'own sets': fuzz_sets.custom_sets,

@@ -45,8 +45,10 @@ def check_outputs(notebook):
 
 
 def executed(name, directory, monkeypatch, parameters=''):
-    """{cell id: what it shows, text and kinds of data} of a notebook run in a directory;
-    `parameters` is code that runs after the cell with what is the user's own."""
+    """Runs a notebook in a directory. Returns {cell id: its text and its kinds of data}.
+
+    parameters: code that runs after the cell of the user's settings.
+    """
     monkeypatch.setenv('PYTHONPATH', f'{ROOT}{os.pathsep}{os.environ.get("PYTHONPATH", "")}')
     notebook = read(name)
     for cell in code(notebook):
@@ -94,7 +96,7 @@ def test_outputs_are_kept_and_short_and_the_package_is_all_that_is_needed(name):
 @pytest.mark.quick
 @pytest.mark.parametrize('name', NAMES)
 def test_what_a_cell_reads_from_others_one_cell_alone_assigns(name):
-    """So that cells that are run again, in whatever order, read what they are meant to."""
+    """So cells that are run again, in any order, read the same variables."""
     assigned = collections.Counter()
     read_from_others = set()
     for cell in code(read(name))[1:]:  # without `install`, which is no plain Python

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 class Parsed(Exception):
-    """Raised in place of doing what was asked."""
+    """Raised after parsing, in place of the work."""
 
 
 PROGRAMS = {
@@ -29,13 +29,16 @@ PROGRAMS = {
     for file in FILES
     if re.search(r"^if __name__ == '__main__':", file.read_text(encoding='utf-8'), re.M)
 }
+FOREIGN = 'pytest', 'tarfile', 'venv'  # modules of others
 COMMANDS = runpy.run_path(str(ROOT / 'gpt1_jax' / '__main__.py'))['PROGRAMS']
 
 
 def commands(text):
-    """The commands in a text, each from `python -m` to the end of its line, of its lines where they
-    end with a backslash, or of its code span; [in brackets] what may be left out, ... for more of
-    the kind. `gpt1 PROGRAM` is `python -m gpt1_jax.PROGRAM`."""
+    """Finds the commands in a text, each from `python -m` to the end of its line or code span.
+
+    A backslash at the end continues a line, and ` >` ends a command. [Words in brackets] are
+    optional, ... stands for more of the kind. `gpt1 PROGRAM` is `python -m gpt1_jax.PROGRAM`.
+    """
     text = re.sub(r'\\\n\s*', '', text)
     text = re.sub(
         r'((?:^|&&|`) *)(?:\S*/)?gpt1 ([a-z]\w*)',
@@ -48,20 +51,20 @@ def commands(text):
         line
         for line in text.splitlines()
         if re.match(
-            r'\s*([^`]* && )?(\S*/)?python -m '
+            r'\s*([^`]* && )?(timeout \d+ )?(\S*/)?python3? -m '
             r'[^`]*$',
             line,
         )
     ]
     found = [
-        re.split(r'python -m ', part)[1]
+        re.split(r'python3? -m | >', part)[1]
         for one in (*spans, *lines)
         for part in re.split(' && ', one)
-        if 'python -m ' in part
+        if re.search('python3? -m ', part)
     ]
     words = [[word.strip('[]') for word in shlex.split(one, comments=True)] for one in found]
     return sorted(
-        {tuple(word for word in one if word != '...') for one in words if one[0] != 'pytest'}
+        {tuple(word for word in one if word != '...') for one in words if one[0] not in FOREIGN}
     )
 
 

@@ -84,7 +84,7 @@ def test_the_files_of_the_reading_list_name_their_section(row):
 
 
 def texts():
-    """Every text in the package's source, with … for what is put in."""
+    """Yields every string in the package's source, with … for each inserted value."""
     for file in FILES:
         for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -1,5 +1,5 @@
-"""Section 4.1: from text to a prepared directory; the same directory again: what is resumed, made
-again, refused; the command."""
+"""Section 4.1: from text to a prepared directory. The same directory again is resumed, made again
+or refused. The command."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Pretraining: exact after any interruption, and what it says on the way."""
+"""Pretraining is exact after any interruption, and its messages are right."""
 
 import json
 import shutil
@@ -345,7 +345,7 @@ def test_a_finished_run_takes_another_evaluation_but_no_other_rate(text, straigh
         ]['windows']
         == 8
     )
-    verify.run(tmp_path / 'run')  # raises where config.json is not what was trained with
+    verify.run(tmp_path / 'run')  # raises if config.json differs from the trained config
     with pytest.raises(
         UserError,
         match='run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: ',

@@ -1,4 +1,4 @@
-"""Each program from the command line, one on what the one before it wrote: it works, it is started
+"""Each program from the command line, on the files of the program before: it works, it is started
 again, and a mistake in its flags is one line."""
 
 import re

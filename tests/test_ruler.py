@@ -46,8 +46,8 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def counts(source):
-    """Counter of what a source file has: lines, code (lines of code), tokens, long, comments,
-    ternary, packed."""
+    """Counts a source file's lines, code (lines of code), tokens, long, comments, ternary and
+    packed."""
     tree = ast.parse(source)
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     docstrings = docstring_lines(tree)

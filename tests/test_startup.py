@@ -11,7 +11,7 @@ from many_processes import wait_for
 from tiny import ROOT, python
 
 MODULE = ('-m', 'gpt1_jax')
-SCRIPT = ('-c', 'from gpt1_jax.__main__ import main; main()')  # what the installed gpt1 holds
+SCRIPT = ('-c', 'from gpt1_jax.__main__ import main; main()')  # the installed gpt1's code
 HUGE_PAGES = pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled')
 
 

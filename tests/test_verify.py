@@ -1,4 +1,4 @@
-"""gpt1 verify: a replay of training, and what it says about a run that is not what it was."""
+"""gpt1 verify replays training, and names the differences if a run was changed."""
 
 import json
 import pathlib

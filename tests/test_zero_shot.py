@@ -1,4 +1,4 @@
-"""Zero-shot scoring of a pretrained run: steps, splits, groups, what a row of results records, and
+"""Zero-shot scoring of a pretrained run: steps, splits, groups, the fields of a row of results, and
 BLiMP."""
 
 import json

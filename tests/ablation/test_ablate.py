@@ -107,7 +107,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def undisturbed(text, tmp_path_factory):
-    """(directory, what was found, the config): with an idea that changes nothing, and a task."""
+    """(directory, results, config) of a search with an idea that changes nothing, and a task."""
     out = tmp_path_factory.mktemp('undisturbed')
     config = small(text, (RELU, 'same: log_every=1'))
     sst2(out / 'SST-2', n=12)

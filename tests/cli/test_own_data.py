@@ -1,5 +1,5 @@
-"""Fine-tuning on one's own file by --data, --text and --label: what is read from the file
-itself."""
+"""Fine-tuning on a user's file by --data, --text and --label: the fields that the program infers
+from the file."""
 
 import csv
 import itertools

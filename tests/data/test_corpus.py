@@ -1,4 +1,4 @@
-"""Section 4.1: where text comes from, what is held out, rows joined to documents, the part that a
+"""Section 4.1: where text comes from, held-out text, rows joined to documents, the part that a
 machine reads."""
 
 import errno

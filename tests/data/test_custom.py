@@ -1,5 +1,5 @@
-"""A set described by fields: rows of each kind of file and target as Examples, and what is said of
-bad ones."""
+"""A set described by fields: rows of each kind of file and target become Examples, and bad rows are
+named."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is said of a labelled set as a whole."""
+"""The messages about a labelled set as a whole."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a user is shown before training, line by line."""
+"""The lines that a user sees before training."""
 
 import types
 

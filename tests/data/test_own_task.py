@@ -1,5 +1,5 @@
-"""A Task in a file of the user's, config.task = FILE:NAME: COPA and DREAM, to copy, and what is
-said of mistakes."""
+"""A Task in a file of the user's, config.task = FILE:NAME: COPA and DREAM, to copy, and the
+messages about mistakes."""
 
 import dataclasses
 import functools

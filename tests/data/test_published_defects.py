@@ -1,4 +1,4 @@
-"""What the published files really hold: cut rows, empty texts, missing columns at the end, quotes,
+"""The defects of the published files: cut rows, empty texts, missing columns at the end, quotes,
 odd line ends.
 
 Sources: GLUE-baselines issue 5 (QQP), the readme of SNLI 1.0, TFDS's builders (which rows they

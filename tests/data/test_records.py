@@ -19,7 +19,7 @@ from refusal import refusal, refused_flips
 from tiny import python
 
 TEXT = 'The cat.\nsat é\n'
-# What the command line tools zstd 1.5 and lz4 1.9 make of TEXT.
+# TEXT, compressed by the command line tools zstd 1.5 and lz4 1.9.
 ZSTD = bytes.fromhex('28b52ffd2410810000546865206361742e0a73617420c3a90a18961514')
 LZ4 = bytes.fromhex('04224d186440a710000080546865206361742e0a73617420c3a90a00000000781a51bc')
 
@@ -287,7 +287,7 @@ ODD_LINE = 'the cat sat on the mat and, well — it sat. '  # not split without 
 
 
 def memory(path, count):
-    """(what was counted, MiB that it took, what was said) in a fresh process."""
+    """Counts the records in a fresh process. Returns (the count, MiB of memory, standard error)."""
     done = python('-c', MEMORY, path, count, check=0)
     return *map(int, done.stdout.split()), done.stderr
 

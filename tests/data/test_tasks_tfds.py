@@ -1,5 +1,5 @@
-"""TFDS as the second source: what it lacks, what is missing or damaged. The same Examples:
-test_sets.py."""
+"""TFDS as the second source: sets that TFDS lacks, and missing or damaged files. test_sets.py tests
+that the Examples are the same."""
 
 import pytest
 

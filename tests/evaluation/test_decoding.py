@@ -51,7 +51,7 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
         window = prompt
         for place in range(40):
             if kind == 'gpt' and len(window) > 24:
-                window = window[-12:]  # what the full context is rebuilt from
+                window = window[-12:]  # the full context is rebuilt from these tokens
             expected = plain_scores.logits(weights(MODELS[kind]), window)[-1]
             np.testing.assert_allclose(
                 seen[place][row], expected, atol=1e-4 * expected.std(), rtol=0

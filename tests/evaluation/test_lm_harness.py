@@ -91,7 +91,7 @@ def nats(params, ids, n):
 
 
 def notices(capfd):
-    """What was told on stderr beside the progress bars."""
+    """Returns the notices on stderr, without the progress bars."""
     return [line for line in capfd.readouterr().err.splitlines() if line.startswith('notice: ')]
 
 
@@ -184,7 +184,7 @@ EXAMPLES = {
     'blimp': [Example(str(i), (), (TEXTS[i], TEXTS[i + 20]), 0) for i in range(8)],
 }
 BLIMP = yaml.safe_load((HARNESS / 'tasks' / 'blimp' / '_template_yaml').read_text())
-# What the harness makes of the same texts. dpr: one continuation after each of several contexts.
+# The same texts as tasks of the harness. dpr: the same continuation after each of several contexts.
 PROMPTS = {
     'sst2': {
         'doc_to_text': '{{texts[0]}} very',

@@ -1,4 +1,4 @@
-"""Attention maps as a picture, surprise as HTML: what is drawn is what was given."""
+"""Attention maps as a picture and surprise as HTML show the given numbers."""
 
 import itertools
 import re

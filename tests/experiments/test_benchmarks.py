@@ -1,5 +1,5 @@
-"""The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a
-tiny size."""
+"""The benchmarks: their counts and quotients, on numbers by hand, and the timed steps at a tiny
+size."""
 
 import contextlib
 import functools

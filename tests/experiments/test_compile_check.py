@@ -1,4 +1,4 @@
-"""The compile check: the real step compiled for eight fake devices, what is said of it, and the
+"""The compile check: the real step compiled for eight fake devices, the printed lines, and the
 table."""
 
 import functools

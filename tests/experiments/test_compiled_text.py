@@ -1,6 +1,6 @@
-"""The readers of compiled text, on text by hand: collectives and what of them no kernel runs
-beside, kernels and the roofline; and that of the real step, where the compilers are
-installed."""
+"""The readers of compiled text, on text by hand: collectives, the part of their time that no kernel
+overlaps, kernels and the roofline. If the compilers are installed, also the text of the real
+step."""
 
 import importlib.util
 import re

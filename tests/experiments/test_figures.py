@@ -1,4 +1,4 @@
-"""Figure 2 and BLiMP: what is drawn and written, from two tiny models on tiny sets, end to end."""
+"""Figure 2 and BLiMP: pictures and tables of two tiny models on tiny sets, end to end."""
 
 import json
 import pathlib

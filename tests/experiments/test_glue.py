@@ -1,5 +1,4 @@
-"""The leaderboard's zip: made from fine-tuned runs, and what it refuses, by member, row and
-cause."""
+"""The leaderboard's zip: made from fine-tuned runs. A refusal names member, row and cause."""
 
 import json
 import pathlib

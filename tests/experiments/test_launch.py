@@ -1,5 +1,5 @@
-"""The recipes of experiments/launch: files that parse, name what there is, and do what they say,
-without a cloud."""
+"""The recipes of experiments/launch parse, name existing files and flags, and work as their page
+says, without a cloud."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is drawn: training curves of several runs, with their command, and the figures of tables."""
+"""The pictures: training curves of several runs, with their command, and the figures of tables."""
 
 import itertools
 

@@ -95,7 +95,7 @@ def straight(small, given, tmp_path_factory):
 
 
 def found(out):
-    """What a job found: each result with its key (of parameters, settings, files and code), and the
+    """Returns a job's results, each with its key (of parameters, settings, files and code), and the
     report's tables."""
     rows = {
         tuple(
@@ -155,7 +155,7 @@ def test_any_stage_may_be_the_first_where_the_model_is_given(small, given, strai
 
 @contextlib.contextmanager
 def killed(module, name, before=lambda *_: None):
-    """A kill in place of a function's first call. before: what it still does."""
+    """Replaces a function, so that its first call is a kill. before: called before the kill."""
 
     def kill(*arguments, **_):
         before(*arguments)
@@ -192,8 +192,7 @@ def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_p
 
 
 def test_models_that_are_pretrained_already_are_taken(small, given, straight, tmp_path, capsys):
-    """Neither books nor training are needed, and what the config says of their model does not
-    matter."""
+    """Neither books nor training are needed, and the config's fields of the model are ignored."""
     config = changed(
         small,
         pretrained=str(straight / 'pretrain'),

@@ -1,4 +1,4 @@
-"""What a job of experiments.reproduce prepares: its books."""
+"""The books that a job of experiments.reproduce prepares."""
 
 import pathlib
 

@@ -33,8 +33,8 @@ def config(tmp_path):
 
 @pytest.fixture
 def trainer(monkeypatch):
-    """Stands in for finetune: a key of seed, rate, lambda and code; rows of 1 / (seed + 2); what is
-    run, remembered."""
+    """Stands in for finetune: a key of seed, rate, lambda and code, rows of 1 / (seed + 2), and a
+    list of the runs."""
     found = types.SimpleNamespace(code='now', ran=[], broken={})
 
     def key(config, code=None):

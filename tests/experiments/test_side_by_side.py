@@ -18,7 +18,7 @@ pytestmark = pytest.mark.full
 
 
 def answer(what, directory):
-    """What a call does in its process."""
+    """The function that a call runs in its process."""
     print(f'this is {what}')
     if what == 'crash':
         os._exit(3)

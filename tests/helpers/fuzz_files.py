@@ -227,7 +227,7 @@ def prepared(world):
     ]
 
 
-# What runs leave behind
+# Files that runs leave behind
 
 
 def logs():

@@ -145,9 +145,9 @@ def test_the_step_s_one_dropped_matrix_serves_tokens_positions_and_the_output_la
     whole = np.concatenate([embed[name] for name in ('tokens', 'specials', 'positions')])
     mask = reference.keep((5, 700, 0, 0), whole.shape, 0.5)
     rows = np.where(mask, whole * 2, 0)
-    # What the output layer multiplies
+    # The rows that the output layer multiplies
     np.testing.assert_array_equal(np.concatenate(table), rows)
-    # What was looked up, and where
+    # The rows that were looked up, and their positions
     np.testing.assert_array_equal(x, rows[TOKENS] + rows[26 : 26 + 7][None])
     # Token 3 stands twice in the second row: the very same row of the matrix both times.
     twice = np.asarray(x)[1, 1:3] - rows[26 + 1 : 26 + 3]

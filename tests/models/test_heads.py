@@ -20,7 +20,7 @@ class Plain(nn.Module):
 def run(
     backbone, head, n_labels, kernel, bias, tokens, extract, key=None, present=None, dropout=0.1
 ):
-    """(logits, states, what the backbone gives beside them: of Plain the key)."""
+    """Returns (logits, states, the backbone's second output: the key, of Plain)."""
     params = {
         'classifier': {
             'kernel': jnp.array(kernel, jnp.float32),

@@ -73,7 +73,8 @@ def test_no_gradient_is_added_up_in_bfloat16(fields):
     scatters = re.findall(r'"stablehlo.scatter"\([^\n]*\n(?:[^\n]*\n)*?[^\n]*\}\) : [^\n]*', text)
     assert len(sums) > 5 and scatters
     assert not [one for one in [*sums, *scatters] if 'bf16' in one]
-    # What the output layer, the look-up and the chunks of the loss add to the table's gradient.
+    # The output layer, the look-up and the chunks of the loss add to the table's gradient in
+    # float32.
     assert not re.findall(rf'stablehlo.add .* tensor<{V}x\d+xbf16>', text)
 
 

@@ -30,7 +30,7 @@ SMALL = {
     'fused': (gpu_residual_norm, 'add_and_norm', 32, 10),
     'rowwise': (gpu_cross_entropy, 'cross_entropy', 300, 10),
 }
-# What is told of a kernel that is broken in some way.
+# The messages about a kernel that is broken in some way.
 SAID = {
     'another mask': r'^the result is off by \S+, \S+ are allowed \(',
     'one element': r'^the result is off by',
@@ -67,7 +67,8 @@ def test_a_broken_kernel_is_found_and_one_that_is_right_passes(monkeypatch, name
     assert re.search(SAID[how], str(found))
 
 
-# What follows from it. These devices do not exist; `failure` is told what it finds.
+# The choice of kernels after the check. The devices do not exist, and the test sets the result of
+# `failure`.
 
 MODEL = GPTConfig(vocab_size=20, n_ctx=512, dtype='bfloat16')
 FLASH = ('attention', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 64, True)
@@ -88,8 +89,7 @@ def gpu(monkeypatch):
 
 
 def finds(monkeypatch, reasons):
-    """reasons: name -> what is wrong with that kernel. Returns the names asked for, as they
-    come."""
+    """Lets the check find {kernel: its fault}. Returns a list that records the checked kernels."""
     asked = []
 
     def failure(kernel, size, length, device):

@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved is what comes back, on any mesh, or a line that says why not."""
+"""A checkpoint restores the same arrays on any mesh, or a line says why it cannot."""
 
 import errno
 import itertools

@@ -1,5 +1,5 @@
-"""Every file of a real checkpoint damaged in turn: reported by name, or what is restored is what
-was saved, to the bit.
+"""Each file of a real checkpoint is damaged in turn. The error names the file, or the saved arrays
+are restored to the bit.
 
 python -m pytest -m slow tests/runs/test_corruption.py -s    # the corruption run; prints its counts
 """
@@ -65,7 +65,7 @@ def outcome(real, directory, blamed):
     """'named' or 'identical', of checkpoints whose step 4 has a damaged file; fails where it is
     neither.
 
-    blamed: what the error must say beside the step and the other steps.
+    blamed: a text in the error, in addition to the step and the other steps.
     """
     _, like, expected, meta = real
     try:
@@ -91,7 +91,8 @@ def outcome(real, directory, blamed):
     'few', [True, pytest.param(False, marks=pytest.mark.slow)], ids=['a few', 'every file']
 )
 def test_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path, few):
-    """Each time in a fresh copy, as TensorStore keeps in memory what it has read of a path."""
+    """Each damage is in a fresh copy: TensorStore keeps the files that it has read in memory, by
+    path."""
     step = real[0] / str(STEP)
     rng = random.Random(0)
     counts = collections.Counter()

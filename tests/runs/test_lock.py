@@ -1,4 +1,4 @@
-"""The lock of a directory: who gets it, what is said, and what is left when its holder dies."""
+"""The lock of a directory: who gets it, the messages, and the files that a dead holder leaves."""
 
 import contextlib
 import json

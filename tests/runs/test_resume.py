@@ -1,5 +1,5 @@
-"""Where a run goes on: the newest checkpoint, or with fallback the newest sound one, and what is
-said about it."""
+"""A run goes on at the newest checkpoint, or with fallback at the newest sound checkpoint, and a
+line says so."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a config's fields may hold."""
+"""The rules for the values of a config's fields."""
 
 import numpy as np
 import pytest

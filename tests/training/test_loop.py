@@ -54,7 +54,7 @@ def test_the_step_is_compiled_with_xla_s_options_for_the_mesh_s_platform(monkeyp
 
 
 class Calls:
-    """A session that keeps what it is given, and does what a test wants besides."""
+    """A session that records its calls, and also does a test's own work."""
 
     trace = profiling.Trace()
 
@@ -93,8 +93,8 @@ def loop(
     save_every=5,
     **how,
 ):
-    """What a session was told in a loop of so many steps, from the start unless a state is
-    given."""
+    """Runs a loop of so many steps, from the start unless a state is given. Returns the calls of
+    its session."""
     calls = Calls(**how)
     state = p.init(jnp.uint32(0)) if state is None else state
     try:

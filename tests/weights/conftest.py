@@ -1,4 +1,4 @@
-"""Runs, and what is exported of them, that several tests of the weights share."""
+"""Runs, and their exports, that several tests of the weights share."""
 
 import shutil
 

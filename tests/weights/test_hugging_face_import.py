@@ -1,5 +1,4 @@
-"""Hugging Face's directories and files that become runs, and what is wrong with one that does
-not."""
+"""Hugging Face's directories and files become runs. If a file cannot, a line names its fault."""
 
 import hashlib
 import json
@@ -243,7 +242,7 @@ def test_a_damaged_or_missing_file_of_a_classifier_is_named(
         )
 
 
-# What is wrong is named in one line, and nothing is written.
+# A fault is named in one line, and nothing is written.
 
 
 def rewritten(change):

@@ -1,4 +1,4 @@
-"""The card of an exported model: what it says, and what it calls a departure from the recipe."""
+"""The card of an exported model: its text, and the departures from the recipe that it names."""
 
 import pathlib
 
