@@ -74,7 +74,7 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
     rows = [['command', command] for command in dict.fromkeys(commands)]
     model = workdir.load(config.pretrained).config['model']
     rows += [
-        ['device', ', '.join(dict.fromkeys(row['device'] for row in found if 'device' in row))],
+        ['device', _distinct(row['device'] for row in found if 'device' in row)],
         ['GPT-1', f'{model["n_layer"]} layers x {model["n_embd"]} wide, context {model["n_ctx"]}'],
     ]
     if config.lstm:
@@ -85,25 +85,33 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
         rows.append(['pretraining', f'not here. {scores.pretrained(config)}'])
     for name, run in trained.items():
         rows += _of_training(config, name, run)
-    versions = provenance.versions()
+    code = provenance.code_digest()
     # A run that was evaluated again by hand has rows without a key.
     finetuned = {
         row['key']
         for row in found
         if row['kind'] == 'finetune'
         and 'key' in row
-        and (config.any_version or row['code'] == versions['code'])
+        and (config.any_version or row['code'] == code)
     }
     rows.append(['fine-tuning runs', f'{len(finetuned):,}'])
     rows += [[f'time: {stage}', duration(seconds)] for stage, seconds in clock.stages.items()]
     limit = f' of {config.minutes:g} minutes' if config.minutes else ''
     rows.append(['time on the device', f'{duration(clock.used)}{limit}'])
+    # Results may come from another machine than this report
+    recorded = [row for row in found if 'versions' in row]
+    libraries = dict.fromkeys(name for row in recorded for name in row['versions'])
     return [
         *rows,
-        ['commit', versions['commit']],
-        ['code', versions['code']],
-        *map(list, versions['versions'].items()),
+        ['commit', _distinct(row['commit'] for row in recorded)],
+        ['code', _distinct(row['code'] for row in recorded)],
+        *[[name, _distinct(row['versions'].get(name) for row in recorded)] for name in libraries],
     ]
+
+
+def _distinct(values):
+    """Return the different values in their order, as text."""
+    return ', '.join(dict.fromkeys(map(str, values)))
 
 
 def _text(config):

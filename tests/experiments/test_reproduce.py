@@ -484,6 +484,19 @@ def test_the_report_says_how_many_rows_each_set_is_evaluated_on(small, straight)
     assert 'Evaluated rows: 500 of a split at most, race 80.' in report.differences(config)
 
 
+def test_the_report_has_the_versions_of_the_machine_that_made_the_results(
+    small, straight, tmp_path
+):
+    rows = results.read(straight / 'results.jsonl')
+    for i, row in enumerate(rows):
+        row['commit'] = 'abc'
+        row['versions']['jax'] = ('8.1', '8.2')[i > 0]
+        results.append(tmp_path / 'results.jsonl', row)
+    config = changed(small, out=str(tmp_path), pretrained=str(straight / 'pretrain'))
+    facts = dict(report.facts(config, clock_lib.Clock(tmp_path / 'clock.json'), {}))
+    assert facts['commit'] == 'abc' and facts['jax'] == '8.1, 8.2'
+
+
 def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):
     config = changed(
         small,
