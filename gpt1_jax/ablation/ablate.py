@@ -68,7 +68,7 @@ def run(
 
 
 def _run(config, out, confirm, adopt, minutes, until, dry_run):
-    given = dict(_parsed(config.ideas))
+    given = {name: ideas.kept(changes, out) for name, changes in _parsed(config.ideas)}
     _check_pairs(config.compare, given)
     # The user's own words may name code. The ledger's may not, without --trust_code.
     user_code.trust(config.pretrain)

@@ -18,14 +18,13 @@ A search is many invocations in one directory. Each line is a dict with
 import datetime
 import math
 import pathlib
-import shutil
 import statistics as builtin
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from gpt1_jax import storage, user_code
-from gpt1_jax.ablation import statistics
+from gpt1_jax import user_code
+from gpt1_jax.ablation import ideas, statistics
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.ablation.statistics import Difference
 from gpt1_jax.errors import UserError, did_you_mean
@@ -256,23 +255,16 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
 def adopt(out: pathlib.Path, row: dict) -> dict[str, str]:
     """Makes a confirmed idea part of the baseline, and returns its changes.
 
-    Files with the user's code are copied to OUT/adopted, so that the originals may be edited.
+    They name files by their absolute paths, for `gpt1 pretrain` in any directory.
     """
-    changes = {field: _copied(value, out) for field, value in row['changes'].items()}
+    changes = {}
+    for field, value in ideas.kept(row['changes'], out).items():
+        place, _, attribute = value.rpartition(':')
+        if pathlib.Path(place).is_file():
+            value = f'{pathlib.Path(place).resolve()}:{attribute}'
+        changes[field] = value
     append(out, {'stage': 'adopt', 'idea': row['idea'], 'changes': changes, 'of': row['key']})
     return changes
-
-
-def _copied(value: str, out: pathlib.Path) -> str:
-    """The value, or FILE:NAME of a copy if it names a file of the user's."""
-    place, _, attribute = value.rpartition(':')
-    if not place or place in user_code.LIBRARIES:
-        return value
-    file = pathlib.Path(place)
-    copy = (out / 'adopted' / f'{file.stem}-{storage.sha256(file)[:8]}{file.suffix}').resolve()
-    copy.parent.mkdir(exist_ok=True)
-    shutil.copyfile(file, copy)
-    return f'{copy}:{attribute}'
 
 
 def write_baseline(

@@ -1,6 +1,7 @@
 """gpt1 ablate: ideas, trials, the ledger, confirmations, adoption, kills and the report."""
 
 import json
+import pathlib
 import random
 import shutil
 
@@ -367,7 +368,9 @@ def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
     search, monkeypatch
 ):
     out, config = search
-    with pytest.raises(UserError, match='^code: .*mine.py:gelu: is code, .* give --trust_code'):
+    with pytest.raises(
+        UserError, match=r'^code: .*mine-\w+.py:gelu: is code, .* give --trust_code'
+    ):
         program.run(config, out, confirm=True)
     monkeypatch.setattr(user_code, '_everything_trusted', True)
     rows = program.run(config, out, confirm=True)
@@ -393,7 +396,7 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
     rows = program.run(config, out, adopt='code')
     adopted = rows[-1]
     copy = adopted['changes']['model.ops.gelu'].rpartition(':')[0]
-    assert adopted['stage'] == 'adopt' and copy.startswith(str(out / 'adopted' / 'mine-'))
+    assert adopted['stage'] == 'adopt' and pathlib.Path(copy).is_absolute()
     config.ideas = ('2 heads: model.n_head=2',)
     last = program.run(config, out)[-1]
     trained = {row['key']: row for row in results.read(out / 'results.jsonl')}
@@ -406,6 +409,37 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
     curve = [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row]
     assert curve[-1] == pytest.approx(baseline['loss'], abs=1e-6)
     assert '(earlier baseline)' in (out / 'report.md').read_text()
+
+
+def test_a_file_may_be_edited_while_its_ideas_are_trained_confirmed_and_adopted(
+    text, tmp_path, monkeypatch
+):
+    """The trials of all stages have the code that was screened."""
+    monkeypatch.chdir(tmp_path)
+    file = pathlib.Path('mine.py')
+    file.write_text('def gelu(x):\n    return 1.7 * x\n')
+    config = small(text, ('code: model.ops.gelu=mine.py:gelu optimizer.peak_rate=3e-3',))
+    config.pretrain.optimizer.peak_rate = 1e-5
+    config.confirm_seeds = 3
+    train = trials.train
+
+    def edit(idea, *others):
+        file.write_text('# the next idea')
+        return train(idea, *others)
+
+    monkeypatch.setattr(trials, 'train', edit)
+    program.run(config, pathlib.Path('out'))
+    config.ideas = ()
+    program.run(config, pathlib.Path('out'), confirm=True)
+    screen, confirmation, adoption = program.run(config, pathlib.Path('out'), adopt='code')
+    assert screen['code'] == confirmation['code'] and confirmation['verdict'] == 'better'
+    (copy,) = pathlib.Path('out', 'code').iterdir()
+    assert copy.read_text() == 'def gelu(x):\n    return 1.7 * x\n'
+    assert adoption['changes']['model.ops.gelu'] == f'{copy.resolve()}:gelu'
+    file.write_text('def gelu(x):\n    return 1.8 * x\n')
+    config.ideas = ('code: model.ops.gelu=mine.py:gelu',)
+    again = program.run(config, pathlib.Path('out'))[-1]
+    assert again['stage'] == 'screen' and again['changes'] != screen['changes']
 
 
 def test_a_strangers_ledger_is_data(text, tmp_path):
