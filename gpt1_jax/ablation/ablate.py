@@ -135,7 +135,7 @@ class Search:
             self.pairs += _check_pairs(config.compare, several)
         self.files = trials.files_of(config.tasks)
         self.found: dict[tuple[str, int], dict] = {}
-        self.failed: dict[tuple[str, int], str] = {}
+        self.failed: dict[str, str] = {}  # {idea: its error}
         self.seconds = 0.0  # of this invocation's trials
         self.tokens = 0
 
@@ -153,6 +153,8 @@ class Search:
             for seed in self.seeds:
                 self._do(name, seed)
             compared = self._compare(looks)
+            if BASELINE in self.failed:
+                break  # nothing could be compared
         for seed in range(self.config.seeds, self.config.max_seeds if until else 0):
             wide = {
                 name
@@ -169,15 +171,16 @@ class Search:
         lines += report.summary(rows, self.identity)
         print('\n'.join(lines) + f'\nreport: {self.out / "report.md"}', flush=True)
         if self.failed:
-            raise UserError(
-                'trials failed: '
-                + '; '.join(f'{name}, seed {seed}: {e}' for (name, seed), e in self.failed.items())
-            )
+            lines = [f'{name}: {error}' for name, error in self.failed.items()]
+            raise UserError(f'trials failed: {"; ".join(lines)}')
 
     def _do(self, name, seed):
-        """Trains an idea with a seed, if necessary. Its mistake is kept for the end."""
+        """Trains an idea with a seed, if necessary. Its mistake is kept for the end.
+
+        An idea that failed is not trained with other seeds: it would fail again.
+        """
         idea = self.ideas[name]
-        if (name, seed) in self.found or self._look_up(name, seed):
+        if name in self.failed or (name, seed) in self.found or self._look_up(name, seed):
             return
         began = time.monotonic()
         print(f'{name}, seed {seed}: ', end='', flush=True)
@@ -189,8 +192,8 @@ class Search:
             line = (
                 str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
             )
-            self.failed[name, seed] = errors.one_line(line, 300)
-            print(f'failed: {self.failed[name, seed]}', flush=True)
+            self.failed[name] = errors.one_line(line, 300)
+            print(f'failed: {self.failed[name]}', flush=True)
             return
         self.found[name, seed] = row
         self.seconds += time.monotonic() - began
@@ -218,7 +221,7 @@ class Search:
             idea.tokens
             for name, idea in self.ideas.items()
             for seed in self.seeds
-            if (name, seed) not in self.found and (name, seed) not in self.failed
+            if (name, seed) not in self.found and name not in self.failed
         )
 
     def _compare(self, looks):
@@ -228,10 +231,9 @@ class Search:
             seeds = [seed for name, seed in self.found if name == a and (b, seed) in self.found]
             pairs = [(self.found[a, seed], self.found[b, seed]) for seed in sorted(seeds)]
             idea, against = self.ideas[a], self.ideas[b]
-            error = next((e for (name, _), e in self.failed.items() if name == a), None)
-            if error:
+            if a in self.failed:
                 row = ledger.about(self.stage, idea, against, self.identity)
-                ledger.append(self.out, row | {'verdict': f'failed: {error}'})
+                ledger.append(self.out, row | {'verdict': f'failed: {self.failed[a]}'})
             elif len(pairs) >= len(self.seeds):
                 row = ledger.row_of(
                     self.stage, idea, against, pairs, self.identity, looks, self.config.least

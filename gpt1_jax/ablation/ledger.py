@@ -46,8 +46,9 @@ def read(out: pathlib.Path) -> list[dict]:
 def append(out: pathlib.Path, row: dict) -> None:
     """Appends a row, unless the same row is there. It gets its `key` and the time."""
     key = provenance.digest([row.get(name) for name in ('stage', 'idea', 'against', 'runs')])
-    if row.get('runs') and any(before.get('key') == key for before in read(out)):
-        return
+    for before in read(out):
+        if row.items() <= before.items() or (row.get('runs') and before.get('key') == key):
+            return
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
     results.append(out / FILE, {'key': key, 'when': when, **row})
 
