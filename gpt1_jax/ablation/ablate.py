@@ -76,9 +76,9 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
         with ideas.of_idea(name):
             user_code.trust(config_file.with_fields(config.pretrain, changes))
     rows = ledger.read(out)
-    if minutes is not None:
-        config = _with_minutes(config, out, rows, minutes)
     manifests: dict[storage.Path, dict] = {}
+    if minutes is not None:
+        config = _with_minutes(config, out, rows, minutes, manifests)
 
     def build(base, several=None, length=1):
         return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length)
@@ -96,12 +96,15 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
     if confirm:
         given = given or ledger.to_confirm(rows, identity)
         if not given:
-            print('nothing to confirm: no screened idea looks better', flush=True)
+            screens = ledger.latest(rows, 'screen')
+            others = sum(row['baseline'] != identity for row in screens)
+            hint = f'. Of the screens {others} had {ledger.OTHER}' if others else ''
+            print(f'nothing to confirm: no screened idea looks better{hint}', flush=True)
             return rows
         several = build(base, given, ledger.LONGER)
     search = Search(config, out, several, confirm, identity)
     if dry_run:
-        search.print_plan()
+        search.print_plan(minutes)
         return rows
     search.run(until)
     return ledger.read(out)
@@ -253,23 +256,33 @@ class Search:
         )
         report.write(self.out, ledger.read(self.out), self.identity, self._trained(), about)
 
-    def print_plan(self) -> None:
-        """Prints the trials of a dry run, and their time at the speed of the finished ones."""
+    def print_plan(self, minutes: float | None) -> None:
+        """Prints the trials of a dry run, and their time.
+
+        The time is at the speed of the finished trials, or by `minutes`, the time of a trial.
+        """
         rows = self._trained()
+        missing = 0
         left = 0
         for idea in self.ideas.values():
             done = [trials.done(idea, seed, rows, self.files) for seed in self.seeds]
             to_do = done.count(None)
+            missing += to_do
             left += to_do * idea.tokens
             print(
                 f'{idea.name}: {len(done) - to_do} trials done, {to_do} to do, {idea.tokens:,} '
                 'tokens each'
             )
-        time = 'no trial has been timed yet'
+        speed = None
         if rows:
             speed = statistics.median(row['tokens_per_s'] for row in rows)
+        elif minutes:
+            base = self.baseline.tokens / (ledger.LONGER if self.stage == 'confirm' else 1)
+            speed = base / (60 * minutes)
+        time = 'no trial has been timed yet'
+        if speed:
             time = f'about {duration(left / speed)} at {speed:,.0f} tokens a second'
-        print(f'in all {left:,} tokens to train on: {time}', flush=True)
+        print(f'in all {missing} trials, {left:,} tokens to train on: {time}', flush=True)
 
 
 def _parsed(texts):
@@ -293,7 +306,7 @@ def _check_pairs(texts: Sequence[str], given) -> list[tuple[str, str]]:
     return pairs
 
 
-def _with_minutes(config, out, rows, minutes):
+def _with_minutes(config, out, rows, minutes, manifests):
     """The config with as many updates as take so many minutes.
 
     They are measured once for a baseline, and written to the ledger. So trials stay exact and
@@ -301,7 +314,7 @@ def _with_minutes(config, out, rows, minutes):
     """
     rules.require({'--minutes': (minutes, rules.positive())})
     base = ideas.configured(config.pretrain, {}, out)
-    of = ideas.build(base, {BASELINE: {}}, out, {})[BASELINE].key(0)
+    of = ideas.build(base, {BASELINE: {}}, out, manifests)[BASELINE].key(0)
     timed = {'stage': 'timed', 'minutes': minutes, 'baseline': of}
     known = [row['updates'] for row in rows if timed.items() <= row.items()]
     if known:
@@ -320,8 +333,10 @@ def _updates(base, out, minutes):
     timed = base.copy_and_resolve_references()
     with timed.ignore_type():
         timed.train.steps = None
-    setting = pretraining.resolve(timed, storage.path(out / 'runs' / 'timed'))
-    return pretraining.build(setting, minutes).intervals.total
+    directory = storage.path(out / 'runs' / 'timed')
+    setting = pretraining.resolve(timed, directory)
+    with trials.logged(directory):
+        return pretraining.build(setting, minutes).intervals.total
 
 
 def _adopt(base, out, row):

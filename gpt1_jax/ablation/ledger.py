@@ -35,6 +35,7 @@ FRESH = 1000  # the first seed of a confirmation. A screen's seeds are below
 LONGER = 2  # times the updates of a screen
 SHARE = 0.05  # of false ideas among those that are believed, on average
 SAME_SPEED = 0.05  # relative. A difference of speeds below is noise
+OTHER = 'another baseline: other flags, such as --minutes, or before an adoption'
 NO_MATTER = 'no difference that matters'
 Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
@@ -246,9 +247,11 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
     against another baseline, or if one of its files has changed since."""
     known = believed(rows)
     found = {row['idea']: row for row in rows if row['key'] in known}
-    if name not in found or found[name]['baseline'] != baseline:
-        hint = did_you_mean(name, found) or f'; confirmed: {", ".join(found) or "none"}'
-        raise UserError(f'--adopt={name}: is not confirmed against the present baseline{hint}')
+    if name not in found:
+        hint = did_you_mean(name, found) or f'; believed: {", ".join(found) or "none"}'
+        raise UserError(f'--adopt={name}: is not confirmed and believed{hint}')
+    if found[name]['baseline'] != baseline:
+        raise UserError(f'--adopt={name}: was confirmed against {OTHER}')
     user_code.check(f'idea {name!r}', found[name]['code'])
     return found[name]
 

@@ -298,7 +298,7 @@ def test_a_longer_trial_has_all_that_counts_updates_in_proportion(text, tmp_path
     assert config.checkpoint.every == 4 and config.log_every == 4
 
 
-def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypatch):
+def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypatch, capsys):
     asked = []
 
     def steps_in(minutes, setting, text, batches):
@@ -312,8 +312,16 @@ def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypat
     assert [row['stage'] for row in rows] == ['timed', 'screen'] and rows[1]['updates'] == 4
     assert len(program.run(config, out, minutes=5)) == 2 and asked == [5]
     config.pretrain.model.n_embd = 32  # another baseline has its own number
+    capsys.readouterr()
     program.run(config, out, minutes=5, dry_run=True)
     assert asked == [5, 5]
+    assert capsys.readouterr().out.count('prepared before') == 1  # the timed run has a log
+    shutil.rmtree(out / 'runs')
+    (out / 'results.jsonl').unlink()
+    program.run(config, out, minutes=5, dry_run=True)
+    assert 'in all 4 trials, 2,048 tokens to train on: about 0:20:00' in capsys.readouterr().out
+    program.run(config, out, confirm=True, minutes=5, dry_run=True)
+    assert 'in all 10 trials, 10,240 tokens to train on: about 1:40:00' in capsys.readouterr().out
 
 
 def test_a_dry_run_trains_nothing_and_estimates_from_trials_that_are_done(
@@ -326,7 +334,7 @@ def test_a_dry_run_trains_nothing_and_estimates_from_trials_that_are_done(
     said = capsys.readouterr().out
     assert (
         '2 heads: 0 trials done, 2 to do' in said
-        and 'in all 1,536 tokens to train on: about 0:00:' in said
+        and 'in all 2 trials, 1,536 tokens to train on: about 0:00:' in said
     )
 
 
@@ -387,9 +395,9 @@ def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
     assert len(program.run(config, out, confirm=True)) == before  # nothing is left to confirm
 
 
-def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeypatch):
+def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeypatch, capsys):
     out, config = search
-    with pytest.raises(UserError, match='^--adopt=code: is not confirmed .*; confirmed: none'):
+    with pytest.raises(UserError, match='^--adopt=code: is not confirmed .*; believed: none'):
         program.run(config, out, adopt='code')
     monkeypatch.setattr(user_code, '_everything_trusted', True)
     program.run(config, out, confirm=True)
@@ -409,6 +417,15 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
     curve = [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row]
     assert curve[-1] == pytest.approx(baseline['loss'], abs=1e-6)
     assert '(earlier baseline)' in (out / 'report.md').read_text()
+    with pytest.raises(UserError, match='^--adopt=code: was confirmed against another baseline: '):
+        program.run(config, out, adopt='code')
+    capsys.readouterr()
+    config.ideas = ()
+    program.run(config, out, confirm=True)
+    assert (
+        'nothing to confirm: no screened idea looks better. Of the screens 3 had another base'
+        in (capsys.readouterr().out)
+    )
 
 
 def test_a_file_may_be_edited_while_its_ideas_are_trained_confirmed_and_adopted(
