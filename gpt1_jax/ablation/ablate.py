@@ -17,6 +17,7 @@ interrupted command to resume it. A trial with the same settings, text, files an
 repeated. `gpt1 help ablate` has a page for agents.
 """
 
+import functools
 import pathlib
 import statistics
 import time
@@ -31,6 +32,7 @@ from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import pretrain as pretrain_config
 from gpt1_jax.configs.ablate import RULES
+from gpt1_jax.data import counts, tokens
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.runs.console import duration
@@ -170,8 +172,8 @@ class Search:
                     self._do(name, seed)
             compared = self._compare(looks)
         rows = ledger.read(self.out)
-        lines = report.differences(rows, self.stage, self.identity)
-        lines += report.summary(rows, self.identity)
+        lines = report.differences(rows, self.stage, self.identity, self.ideas)
+        lines += report.summary(rows, self.identity) + self._plateau()
         print('\n'.join(lines) + f'\nreport: {self.out / "report.md"}', flush=True)
         if self.failed:
             lines = [f'{name}: {error}' for name, error in self.failed.items()]
@@ -254,7 +256,25 @@ class Search:
             f'{model.n_head} heads, context {model.n_ctx}; {text["train"]["tokens"]:,} training '
             f'tokens, {text["valid"]["tokens"]:,} held out.'
         )
+        about = ' '.join([about, *self._plateau()])
         report.write(self.out, ledger.read(self.out), self.identity, self._trained(), about)
+
+    def _plateau(self):
+        """A sentence, if trials are so short that the baseline has learned hardly anything."""
+        losses = [row['loss'] for (name, _), row in self.found.items() if name == BASELINE]
+        stuck = sum(loss > self._unigram_loss - counts.SLACK for loss in losses)
+        if not stuck:
+            return []
+        return [
+            f'Warning: {stuck} of {len(losses)} trials of the baseline hardly pass the loss of a '
+            f'unigram model ({self._unigram_loss:.3f}), which ignores context. Trials this short '
+            'tell little about longer ones: give more --minutes or updates.'
+        ]
+
+    @functools.cached_property
+    def _unigram_loss(self):
+        directory = storage.path(self.baseline.config.data.tokens)
+        return counts.unigram_loss(tokens.open_split(directory, 'train'))
 
     def print_plan(self, minutes: float | None) -> None:
         """Prints the trials of a dry run, and their time.

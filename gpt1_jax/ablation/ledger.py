@@ -81,7 +81,7 @@ def row_of(
     found = nats or bits
     if found and not nats:  # in the baseline's nats
         least = least * pairs[0][1]['bits_per_byte'] / pairs[0][1]['loss']
-    speed = _speed(pairs)
+    speed, certain = _speed(pairs)
     row = about(stage, idea, against, baseline) | {
         'seeds': [a['seed'] for a, _ in pairs],
         'updates': idea.config.train.steps,
@@ -99,7 +99,7 @@ def row_of(
     }
     if found and found.n > 1:
         row['p'] = 1.0 if found.within(least) else found.p
-    if found and abs(speed - 1) > SAME_SPEED:
+    if found and certain and other_speed(speed):
         row['equal_time'] = float(
             np.mean([a[unit] - _reached(b, unit, 1 / speed) for a, b in pairs])
         )
@@ -128,16 +128,19 @@ def _finite(value):
 
 
 def _speed(pairs):
-    """The baseline's time for a trial, divided by the idea's.
+    """The baseline's time for a trial, divided by the idea's, and whether it is certain.
 
-    Of the fastest trial of each, because other work on the machine only makes trials slower.
+    Of the fastest trial of each, because other work on the machine only makes trials slower. That
+    work may last longer than a trial: the speed is certain if no times of the two sides overlap.
     """
+    idea, baseline = ([row['tokens'] / row['tokens_per_s'] for row in side] for side in zip(*pairs))
+    certain = max(idea) < min(baseline) or max(baseline) < min(idea)
+    return min(baseline) / min(idea), certain
 
-    def seconds(rows):
-        return min(row['tokens'] / row['tokens_per_s'] for row in rows)
 
-    idea, baseline = zip(*pairs)
-    return seconds(baseline) / seconds(idea)
+def other_speed(speed: float) -> bool:
+    """Returns whether a speed differs from the baseline's by more than noise."""
+    return abs(speed - 1) > SAME_SPEED
 
 
 def _reached(row, unit, times):
@@ -192,9 +195,14 @@ def believed(rows: Iterable[dict]) -> set[str]:
     (statistics.believed). Every confirmation of the ledger counts, also of an idea that was edited
     and confirmed again. So an idea that was just believed may no longer be after further ones.
     """
-    tested = [row for row in rows if row['stage'] == 'confirm' and row.get('p') is not None]
-    found = statistics.believed([row['p'] for row in tested], SHARE)
-    return {row['key'] for row, true in zip(tested, found) if true}
+    counted = tested(rows)
+    found = statistics.believed([row['p'] for row in counted], SHARE)
+    return {row['key'] for row, true in zip(counted, found) if true}
+
+
+def tested(rows: Iterable[dict]) -> list[dict]:
+    """Returns the confirmations that have a p-value."""
+    return [row for row in rows if row['stage'] == 'confirm' and row.get('p') is not None]
 
 
 def looks_better(row: dict) -> bool:
@@ -215,7 +223,7 @@ def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict[str, str]]
     def what(row):
         return row['idea'], row['changes'], row['code']
 
-    tested = [
+    known = [
         what(row)
         for row in rows
         if row['stage'] == 'confirm' and row['baseline'] == baseline and row.get('runs')
@@ -226,7 +234,7 @@ def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict[str, str]]
         if row['against'] == BASELINE
         and row['baseline'] == baseline
         and looks_better(row)
-        and what(row) not in tested
+        and what(row) not in known
     }
 
 

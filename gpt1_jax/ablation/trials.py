@@ -73,7 +73,12 @@ def _train(idea, seed, config, directory):
         for row in measured
         if 'valid_loss' in row
     ]
-    speeds = [row['tokens_per_s'] for row in measured if row.get('tokens_per_s')]
+    speeds = []  # of every update: a row may be about a single one, after a checkpoint
+    before = 0
+    for row in measured:
+        if row.get('tokens_per_s'):
+            speeds += [row['tokens_per_s']] * (row['step'] - before)
+            before = row['step']
     parameters = (run.path / 'parameters.txt').read_text().split()[-1]  # the table's last line
     return {
         'kind': 'ablate',

@@ -251,6 +251,113 @@ def test_a_difference_over_items_is_paired_and_by_hand(tmp_path):
         report.over_same_items('blimp', *sides)
 
 
+def test_the_speed_of_a_trial_is_the_median_of_its_updates(text, tmp_path, monkeypatch):
+    """Not of its rows: a row after a checkpoint may be about a single, slow update."""
+    rows = [
+        {'step': 3, 'tokens_per_s': 100.0},
+        {'step': 3, 'valid_loss': 3.0, 'valid_bits_per_byte': 1.5},
+        {'step': 4, 'tokens_per_s': 1.0},
+        {'step': 6, 'tokens_per_s': 90.0},
+        {'step': 7, 'tokens_per_s': 2.0},
+    ]
+    (tmp_path / 'parameters.txt').write_text('parameters 1')
+    run = type('Run', (), {'metrics': tmp_path / 'metrics.jsonl', 'path': tmp_path})
+    results.append(run.metrics, *rows)
+    monkeypatch.setattr(pretraining, 'run', lambda *_: run)
+    idea = build(text, {}, tmp_path)[ideas.BASELINE]
+    row = trials.train(idea, 0, small(text, ()), tmp_path)
+    assert row['tokens_per_s'] == 90.0 and row['loss'] == 3.0
+
+
+def screened(idea, middle, width=0.1, stage='screen', baseline='new', **more):
+    """A row of the ledger, as the report reads it, of trials that have its name and baseline."""
+    found = [middle, middle - width, middle + width]
+    return {
+        'key': f'{stage} {idea} {baseline}',
+        'stage': stage,
+        'idea': idea,
+        'against': 'baseline',
+        'changes': {},
+        'code': {},
+        'baseline': baseline,
+        'seeds': [0],
+        'updates': 6,
+        'looks': 1,
+        'runs': [[f'{idea} {baseline}', f'baseline {baseline}']],
+        'differences': [middle],
+        'nats': found,
+        'bits': found,
+        'p': 0.5,
+        'least': 0.005,
+        'speed': 1.2,
+        'equal_time': None,
+        'verdict': 'cannot tell',
+    } | more
+
+
+def trial_of(key, bits):
+    return {
+        'key': key,
+        'loss': bits,
+        'bits_per_byte': bits,
+        'curve': [],
+        'changes': {},
+        'parameters': 1,
+        'updates': 6,
+        'tokens_per_s': 1.0,
+        'tasks': {},
+    }
+
+
+def test_a_report_keeps_the_trials_of_an_earlier_baseline_apart(tmp_path):
+    rows = [screened('a', 0.1, baseline='old'), screened('b', 0.2)]
+    losses = {'a old': 2.1, 'baseline old': 2.0, 'b new': 1.7, 'baseline new': 1.5}
+    report.write(tmp_path, rows, 'new', [trial_of(*pair) for pair in losses.items()], 'About.')
+    page = (tmp_path / 'report.md').read_text()
+    assert '| baseline |  | 1.5000 (1.5000 to 1.5000) | ' in page
+    assert '| baseline (earlier baseline) |  | 2.0000 (2.0000 to 2.0000) | ' in page
+    assert 'a (earlier baseline) | ' in page and '| 1.20? |' in page
+
+
+def test_an_idea_counts_again_with_other_code_and_not_with_more_seeds():
+    rows = [
+        screened('a', 0.1, code={'mine.py:f': '1'}),
+        screened('a', 0.1, code={'mine.py:f': '1'}, seeds=[0, 1]),
+        screened('a', 0.1, code={'mine.py:f': '2'}),
+        screened('a', -0.1, stage='confirm', p=None),
+        screened('a', -0.1, stage='confirm'),
+    ]
+    lines = report.summary(rows, 'new')
+    assert lines[:2] == ['Comparisons that were screened: 2.', 'Confirmations, on fresh seeds: 1.']
+
+
+def test_the_table_of_a_command_has_its_own_ideas():
+    rows = [screened('a', 0.1), screened('b', 0.2), screened('b', 0.3, baseline='old')]
+    table = report.differences(rows, 'screen', 'new', {'b'})
+    assert len(table) == 3 + bool(not table[-1]) and table[2].startswith('| b | +0.2000 (')
+
+
+def test_the_picture_is_as_wide_as_its_means_and_confirmations():
+    rows = [
+        screened('a', -0.1, 5.0),
+        screened('b', 0.02, 0.3, 'confirm'),
+        screened('diverged', 900.0),
+        screened('one seed', -0.01) | {'bits': [-0.01, None, None]},
+    ]
+    assert report.reach(rows) == pytest.approx(0.32)
+    assert report.reach(rows[:1]) == pytest.approx(0.2)
+    assert report.reach(rows[2:3]) > 0
+
+
+@pytest.mark.parametrize('loss, warned', [(9.0, True), (0.1, False)])
+def test_trials_that_are_too_short_are_named(text, tmp_path, monkeypatch, capsys, loss, warned):
+    monkeypatch.setattr(trials, 'train', simulated({'baseline': loss}))
+    program.run(small(text, ('a: model.n_head=1',)), tmp_path / 'out')
+    warning = 'Warning: 2 of 2 trials of the baseline hardly pass the loss of a unigram model ('
+    assert (warning in capsys.readouterr().out) == warned
+    assert (warning in (tmp_path / 'out' / 'report.md').read_text()) == warned
+
+
 def build(text, several, out, length=1):
     base = small(text, ()).pretrain
     return ideas.build(base, {ideas.BASELINE: {}, **several}, out, {}, length)
