@@ -89,7 +89,10 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     with contextlib.suppress(ValueError):
         pairs = [word.split('=', 1) for word in shlex.split(rest)]
         if name and pairs and all(len(pair) == 2 for pair in pairs):
-            return name.strip(), dict(pairs)
+            changes = dict(pairs)
+            if 'eval.windows' in changes:
+                raise UserError(f'{name}: eval.windows is not an idea: all are evaluated alike')
+            return name.strip(), changes
     raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
 
 

@@ -29,7 +29,8 @@ RELU = f"squared ReLU: 'model.ops.gelu={ROOT}/experiments/ideas/relu.py:relu_squ
     [
         ('2 heads model.n_head=2', "idea '2 heads model.n_head=2': must be 'NAME: FIELD=VALUE"),
         ("a: model.n_head='2", "must be 'NAME: FIELD=VALUE"),
-        ('a: train.steps=x', '^a: train.steps=x: '),
+        ('a: train.steps=x', '^a: train.steps=x: must be of type int$'),
+        ('a: eval.windows=3', '^a: eval.windows is not an idea'),
         ('a: train.steps=None', '^a: config.train.steps is None, must be '),
         ('a: model.n_heads=2', "^a: unknown field model.n_heads, did you mean 'n_head"),
         ('a: model.n_head=3', '^a: model.n_embd = 16 is not a multiple'),
