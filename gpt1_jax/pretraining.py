@@ -129,8 +129,11 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     One error lists all mistakes in the fields.
     """
 
+    def described():
+        return dict(config.get('model', {})) | {'vocab_size': 1}
+
     def model():
-        return models.backbone(dict(config.get('model', {})) | {'vocab_size': 1})
+        return models.backbone(described())
 
     rules.validate(config, {'model': rules.GROUP})
     rules.all_of(lambda: rules.validate(config, RULES), model)
@@ -138,6 +141,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     rules.all_of(
         lambda: optimizer_config.check(config.optimizer),
         lambda: optimizer_config.check_code(config.optimizer, lambda: models.shapes(model())),
+        lambda: models.check_causal(described()),
         lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
         lambda: workdir.check(directory, 'pretrain'),
     )

@@ -273,3 +273,55 @@ def test_what_cannot_be_loaded_is_named(tmp_path, contents, name, message):
         file.write_text(contents)
     with pytest.raises(UserError, match=message):
         user_code.load(f'{file}:{name}', 'optimizer.kind')
+
+
+@pytest.mark.parametrize(
+    'field, name, given',
+    [
+        ('kind', 'optax:sdg', "optax has no 'sdg', did you mean 'sgd'?"),
+        ('schedule', 'nowhere.py:f', 'nowhere.py: No such file or directory'),
+    ],
+)
+def test_a_mistake_in_a_name_is_said_once(tmp_path, field, name, given):
+    config = pretrain_config('').optimizer.to_dict() | {field: str(tmp_path / name)}
+    if field == 'kind':
+        config[field] = name
+    else:
+        user_code.trust({'optimizer': config})
+    with pytest.raises(UserError) as error:
+        optimizer_config.check_code(config, lambda: {'kernel': jnp.ones((2, 3))})
+    assert str(error.value).count('config.optimizer') == 1 and given in str(error.value)
+
+
+SEES_LATER = """
+import flax.linen as nn
+from gpt1_jax.models.gpt import GPT, GPTConfig
+
+
+def attention(qkv, drop):
+    q, k, v = (qkv[:, :, i] for i in range(3))
+    scores = jnp.einsum('blhe,bmhe->bhlm', q, k)
+    return jnp.einsum('bhlm,bmhe->blhe', drop(jax.nn.softmax(scores)), v)
+
+
+class Net(GPT):
+    config: GPTConfig
+
+    @nn.compact
+    def __call__(self, tokens, key=None):
+        x, embeddings = super().__call__(tokens, key)
+        scale = self.param('scale', nn.initializers.zeros, ())
+        return x + scale * x.mean(1, keepdims=True), embeddings
+"""
+
+
+@pytest.mark.parametrize('field, name', [('ops__attention', 'attention'), ('kind', 'Net')])
+def test_a_model_that_sees_later_tokens_is_refused_before_any_text_is_read(tmp_path, field, name):
+    """Also if a weight that begins at zero hides it."""
+    config = own(tmp_path, SEES_LATER)
+    config.data.corpus = 'no such corpus'
+    config.update_from_flattened_dict(
+        {f'model.{field.replace("__", ".")}': f'{tmp_path}/idea.py:{name}'}
+    )
+    with pytest.raises(UserError, match=f'^config.model: with .*idea.py:{name} a state depends on'):
+        pretraining.run(config, tmp_path / 'run')

@@ -17,6 +17,7 @@ interrupted command to resume it. A trial with the same settings, text, files an
 repeated. `gpt1 help ablate` has a page for agents.
 """
 
+import functools
 import pathlib
 import statistics
 import time
@@ -31,6 +32,7 @@ from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import pretrain as pretrain_config
 from gpt1_jax.configs.ablate import RULES
+from gpt1_jax.data import counts, tokens
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.runs.console import duration
@@ -68,7 +70,7 @@ def run(
 
 
 def _run(config, out, confirm, adopt, minutes, until, dry_run):
-    given = dict(_parsed(config.ideas))
+    given = {name: ideas.kept(changes, out) for name, changes in _parsed(config.ideas)}
     _check_pairs(config.compare, given)
     # The user's own words may name code. The ledger's may not, without --trust_code.
     user_code.trust(config.pretrain)
@@ -76,9 +78,9 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
         with ideas.of_idea(name):
             user_code.trust(config_file.with_fields(config.pretrain, changes))
     rows = ledger.read(out)
-    if minutes is not None:
-        config = _with_minutes(config, out, rows, minutes)
     manifests: dict[storage.Path, dict] = {}
+    if minutes is not None:
+        config = _with_minutes(config, out, rows, minutes, manifests)
 
     def build(base, several=None, length=1):
         return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length)
@@ -96,12 +98,15 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
     if confirm:
         given = given or ledger.to_confirm(rows, identity)
         if not given:
-            print('nothing to confirm: no screened idea looks better', flush=True)
+            screens = ledger.latest(rows, 'screen')
+            others = sum(row['baseline'] != identity for row in screens)
+            hint = f'. Of the screens {others} had {ledger.OTHER}' if others else ''
+            print(f'nothing to confirm: no screened idea looks better{hint}', flush=True)
             return rows
         several = build(base, given, ledger.LONGER)
     search = Search(config, out, several, confirm, identity)
     if dry_run:
-        search.print_plan()
+        search.print_plan(minutes)
         return rows
     search.run(until)
     return ledger.read(out)
@@ -135,7 +140,7 @@ class Search:
             self.pairs += _check_pairs(config.compare, several)
         self.files = trials.files_of(config.tasks)
         self.found: dict[tuple[str, int], dict] = {}
-        self.failed: dict[tuple[str, int], str] = {}
+        self.failed: dict[str, str] = {}  # {idea: its error}
         self.seconds = 0.0  # of this invocation's trials
         self.tokens = 0
 
@@ -156,6 +161,8 @@ class Search:
             compared = self._compare(looks)
             if self.tokens > before:
                 self._write_report()
+            if BASELINE in self.failed:
+                break  # nothing could be compared
         for seed in range(self.config.seeds, self.config.max_seeds if until else 0):
             wide = {
                 name
@@ -169,19 +176,20 @@ class Search:
             compared = self._compare(looks)
         self._write_report()
         rows = ledger.read(self.out)
-        lines = report.differences(rows, self.stage, self.identity)
-        lines += report.summary(rows, self.identity)
+        lines = report.differences(rows, self.stage, self.identity, self.ideas)
+        lines += report.summary(rows, self.identity) + self._plateau()
         print('\n'.join(lines) + f'\nreport: {self.out / "report.md"}', flush=True)
         if self.failed:
-            raise UserError(
-                'trials failed: '
-                + '; '.join(f'{name}, seed {seed}: {e}' for (name, seed), e in self.failed.items())
-            )
+            lines = [f'{name}: {error}' for name, error in self.failed.items()]
+            raise UserError(f'trials failed: {"; ".join(lines)}')
 
     def _do(self, name, seed):
-        """Trains an idea with a seed, if necessary. Its mistake is kept for the end."""
+        """Trains an idea with a seed, if necessary. Its mistake is kept for the end.
+
+        An idea that failed is not trained with other seeds: it would fail again.
+        """
         idea = self.ideas[name]
-        if (name, seed) in self.found or self._look_up(name, seed):
+        if name in self.failed or (name, seed) in self.found or self._look_up(name, seed):
             return
         began = time.monotonic()
         print(f'{name}, seed {seed}: ', end='', flush=True)
@@ -193,8 +201,8 @@ class Search:
             line = (
                 str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
             )
-            self.failed[name, seed] = errors.one_line(line, 300)
-            print(f'failed: {self.failed[name, seed]}', flush=True)
+            self.failed[name] = errors.one_line(line, 300)
+            print(f'failed: {self.failed[name]}', flush=True)
             return
         self.found[name, seed] = row
         self.seconds += time.monotonic() - began
@@ -222,7 +230,7 @@ class Search:
             idea.tokens
             for name, idea in self.ideas.items()
             for seed in self.seeds
-            if (name, seed) not in self.found and (name, seed) not in self.failed
+            if (name, seed) not in self.found and name not in self.failed
         )
 
     def _compare(self, looks):
@@ -232,10 +240,9 @@ class Search:
             seeds = [seed for name, seed in self.found if name == a and (b, seed) in self.found]
             pairs = [(self.found[a, seed], self.found[b, seed]) for seed in sorted(seeds)]
             idea, against = self.ideas[a], self.ideas[b]
-            error = next((e for (name, _), e in self.failed.items() if name == a), None)
-            if error:
+            if a in self.failed:
                 row = ledger.about(self.stage, idea, against, self.identity)
-                ledger.append(self.out, row | {'verdict': f'failed: {error}'})
+                ledger.append(self.out, row | {'verdict': f'failed: {self.failed[a]}'})
             elif len(pairs) >= len(self.seeds):
                 row = ledger.row_of(
                     self.stage, idea, against, pairs, self.identity, looks, self.config.least
@@ -252,25 +259,53 @@ class Search:
             f'{model.n_head} heads, context {model.n_ctx}; {text["train"]["tokens"]:,} training '
             f'tokens, {text["valid"]["tokens"]:,} held out.'
         )
+        about = ' '.join([about, *self._plateau()])
         report.write(self.out, ledger.read(self.out), self.identity, self._trained(), about)
 
-    def print_plan(self) -> None:
-        """Prints the trials of a dry run, and their time at the speed of the finished ones."""
+    def _plateau(self):
+        """A sentence, if trials are so short that the baseline has learned hardly anything."""
+        losses = [row['loss'] for (name, _), row in self.found.items() if name == BASELINE]
+        stuck = sum(loss > self._unigram_loss - counts.SLACK for loss in losses)
+        if not stuck:
+            return []
+        return [
+            f'Warning: {stuck} of {len(losses)} trials of the baseline hardly pass the loss of a '
+            f'unigram model ({self._unigram_loss:.3f}), which ignores context. Trials this short '
+            'tell little about longer ones: give more --minutes or updates.'
+        ]
+
+    @functools.cached_property
+    def _unigram_loss(self):
+        directory = storage.path(self.baseline.config.data.tokens)
+        return counts.unigram_loss(tokens.open_split(directory, 'train'))
+
+    def print_plan(self, minutes: float | None) -> None:
+        """Prints the trials of a dry run, and their time.
+
+        The time is at the speed of the finished trials, or by `minutes`, the time of a trial.
+        """
         rows = self._trained()
+        missing = 0
         left = 0
         for idea in self.ideas.values():
             done = [trials.done(idea, seed, rows, self.files) for seed in self.seeds]
             to_do = done.count(None)
+            missing += to_do
             left += to_do * idea.tokens
             print(
                 f'{idea.name}: {len(done) - to_do} trials done, {to_do} to do, {idea.tokens:,} '
                 'tokens each'
             )
-        time = 'no trial has been timed yet'
+        speed = None
         if rows:
             speed = statistics.median(row['tokens_per_s'] for row in rows)
+        elif minutes:
+            base = self.baseline.tokens / (ledger.LONGER if self.stage == 'confirm' else 1)
+            speed = base / (60 * minutes)
+        time = 'no trial has been timed yet'
+        if speed:
             time = f'about {duration(left / speed)} at {speed:,.0f} tokens a second'
-        print(f'in all {left:,} tokens to train on: {time}', flush=True)
+        print(f'in all {missing} trials, {left:,} tokens to train on: {time}', flush=True)
 
 
 def _parsed(texts):
@@ -294,7 +329,7 @@ def _check_pairs(texts: Sequence[str], given) -> list[tuple[str, str]]:
     return pairs
 
 
-def _with_minutes(config, out, rows, minutes):
+def _with_minutes(config, out, rows, minutes, manifests):
     """The config with as many updates as take so many minutes.
 
     They are measured once for a baseline, and written to the ledger. So trials stay exact and
@@ -302,7 +337,7 @@ def _with_minutes(config, out, rows, minutes):
     """
     rules.require({'--minutes': (minutes, rules.positive())})
     base = ideas.configured(config.pretrain, {}, out)
-    of = ideas.build(base, {BASELINE: {}}, out, {})[BASELINE].key(0)
+    of = ideas.build(base, {BASELINE: {}}, out, manifests)[BASELINE].key(0)
     timed = {'stage': 'timed', 'minutes': minutes, 'baseline': of}
     known = [row['updates'] for row in rows if timed.items() <= row.items()]
     if known:
@@ -321,8 +356,10 @@ def _updates(base, out, minutes):
     timed = base.copy_and_resolve_references()
     with timed.ignore_type():
         timed.train.steps = None
-    setting = pretraining.resolve(timed, storage.path(out / 'runs' / 'timed'))
-    return pretraining.build(setting, minutes).intervals.total
+    directory = storage.path(out / 'runs' / 'timed')
+    setting = pretraining.resolve(timed, directory)
+    with trials.logged(directory):
+        return pretraining.build(setting, minutes).intervals.total
 
 
 def _adopt(base, out, row):

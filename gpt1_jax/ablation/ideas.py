@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -88,8 +89,35 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     with contextlib.suppress(ValueError):
         pairs = [word.split('=', 1) for word in shlex.split(rest)]
         if name and pairs and all(len(pair) == 2 for pair in pairs):
-            return name.strip(), dict(pairs)
+            changes = dict(pairs)
+            if 'eval.windows' in changes:
+                raise UserError(f'{name}: eval.windows is not an idea: all are evaluated alike')
+            return name.strip(), changes
     raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
+
+
+def kept(changes: Mapping[str, str], out: pathlib.Path) -> dict[str, str]:
+    """Copies the user's files that changes name to OUT/code, and returns changes that name the
+    copies.
+
+    So the user may edit a file while trials go on, and what is confirmed is what was screened.
+    """
+    return {
+        field: _copied(value, out / 'code') if user_code.names_code(value) else value
+        for field, value in changes.items()
+    }
+
+
+def _copied(value, code):
+    """FILE:NAME of a copy, or the value itself if it names no file, or a file in OUT/code."""
+    place, _, attribute = value.rpartition(':')
+    file = pathlib.Path(place)
+    if not file.is_file() or file.resolve().parent == code.resolve():
+        return value
+    code.mkdir(exist_ok=True)
+    copy = code / f'{file.stem}-{storage.sha256(file)[:8]}{file.suffix}'
+    shutil.copyfile(file, copy)
+    return f'{copy}:{attribute}'
 
 
 def configured(base: ConfigDict, changes: Mapping[str, str], out: pathlib.Path) -> ConfigDict:

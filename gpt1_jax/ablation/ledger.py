@@ -18,14 +18,13 @@ A search is many invocations in one directory. Each line is a dict with
 import datetime
 import math
 import pathlib
-import shutil
 import statistics as builtin
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from gpt1_jax import storage, user_code
-from gpt1_jax.ablation import statistics
+from gpt1_jax import user_code
+from gpt1_jax.ablation import ideas, statistics
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.ablation.statistics import Difference
 from gpt1_jax.errors import UserError, did_you_mean
@@ -36,6 +35,7 @@ FRESH = 1000  # the first seed of a confirmation. A screen's seeds are below
 LONGER = 2  # times the updates of a screen
 SHARE = 0.05  # of false ideas among those that are believed, on average
 SAME_SPEED = 0.05  # relative. A difference of speeds below is noise
+OTHER = 'another baseline: other flags, such as --minutes, or before an adoption'
 NO_MATTER = 'no difference that matters'
 Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
@@ -47,8 +47,9 @@ def read(out: pathlib.Path) -> list[dict]:
 def append(out: pathlib.Path, row: dict) -> None:
     """Appends a row, unless the same row is there. It gets its `key` and the time."""
     key = provenance.digest([row.get(name) for name in ('stage', 'idea', 'against', 'runs')])
-    if row.get('runs') and any(before.get('key') == key for before in read(out)):
-        return
+    for before in read(out):
+        if row.items() <= before.items() or (row.get('runs') and before.get('key') == key):
+            return
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
     results.append(out / FILE, {'key': key, 'when': when, **row})
 
@@ -80,7 +81,7 @@ def row_of(
     found = nats or bits
     if found and not nats:  # in the baseline's nats
         least = least * pairs[0][1]['bits_per_byte'] / pairs[0][1]['loss']
-    speed = _speed(pairs)
+    speed, certain = _speed(pairs)
     row = about(stage, idea, against, baseline) | {
         'seeds': [a['seed'] for a, _ in pairs],
         'updates': idea.config.train.steps,
@@ -98,7 +99,7 @@ def row_of(
     }
     if found and found.n > 1:
         row['p'] = 1.0 if found.within(least) else found.p
-    if found and abs(speed - 1) > SAME_SPEED:
+    if found and certain and other_speed(speed):
         row['equal_time'] = float(
             np.mean([a[unit] - _reached(b, unit, 1 / speed) for a, b in pairs])
         )
@@ -127,16 +128,19 @@ def _finite(value):
 
 
 def _speed(pairs):
-    """The baseline's time for a trial, divided by the idea's.
+    """The baseline's time for a trial, divided by the idea's, and whether it is certain.
 
-    Of the fastest trial of each, because other work on the machine only makes trials slower.
+    Of the fastest trial of each, because other work on the machine only makes trials slower. That
+    work may last longer than a trial: the speed is certain if no times of the two sides overlap.
     """
+    idea, baseline = ([row['tokens'] / row['tokens_per_s'] for row in side] for side in zip(*pairs))
+    certain = max(idea) < min(baseline) or max(baseline) < min(idea)
+    return min(baseline) / min(idea), certain
 
-    def seconds(rows):
-        return min(row['tokens'] / row['tokens_per_s'] for row in rows)
 
-    idea, baseline = zip(*pairs)
-    return seconds(baseline) / seconds(idea)
+def other_speed(speed: float) -> bool:
+    """Returns whether a speed differs from the baseline's by more than noise."""
+    return abs(speed - 1) > SAME_SPEED
 
 
 def _reached(row, unit, times):
@@ -191,9 +195,14 @@ def believed(rows: Iterable[dict]) -> set[str]:
     (statistics.believed). Every confirmation of the ledger counts, also of an idea that was edited
     and confirmed again. So an idea that was just believed may no longer be after further ones.
     """
-    tested = [row for row in rows if row['stage'] == 'confirm' and row.get('p') is not None]
-    found = statistics.believed([row['p'] for row in tested], SHARE)
-    return {row['key'] for row, true in zip(tested, found) if true}
+    counted = tested(rows)
+    found = statistics.believed([row['p'] for row in counted], SHARE)
+    return {row['key'] for row, true in zip(counted, found) if true}
+
+
+def tested(rows: Iterable[dict]) -> list[dict]:
+    """Returns the confirmations that have a p-value."""
+    return [row for row in rows if row['stage'] == 'confirm' and row.get('p') is not None]
 
 
 def looks_better(row: dict) -> bool:
@@ -214,7 +223,7 @@ def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict[str, str]]
     def what(row):
         return row['idea'], row['changes'], row['code']
 
-    tested = [
+    known = [
         what(row)
         for row in rows
         if row['stage'] == 'confirm' and row['baseline'] == baseline and row.get('runs')
@@ -225,7 +234,7 @@ def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict[str, str]]
         if row['against'] == BASELINE
         and row['baseline'] == baseline
         and looks_better(row)
-        and what(row) not in tested
+        and what(row) not in known
     }
 
 
@@ -246,9 +255,11 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
     against another baseline, or if one of its files has changed since."""
     known = believed(rows)
     found = {row['idea']: row for row in rows if row['key'] in known}
-    if name not in found or found[name]['baseline'] != baseline:
-        hint = did_you_mean(name, found) or f'; confirmed: {", ".join(found) or "none"}'
-        raise UserError(f'--adopt={name}: is not confirmed against the present baseline{hint}')
+    if name not in found:
+        hint = did_you_mean(name, found) or f'; believed: {", ".join(found) or "none"}'
+        raise UserError(f'--adopt={name}: is not confirmed and believed{hint}')
+    if found[name]['baseline'] != baseline:
+        raise UserError(f'--adopt={name}: was confirmed against {OTHER}')
     user_code.check(f'idea {name!r}', found[name]['code'])
     return found[name]
 
@@ -256,23 +267,16 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
 def adopt(out: pathlib.Path, row: dict) -> dict[str, str]:
     """Makes a confirmed idea part of the baseline, and returns its changes.
 
-    Files with the user's code are copied to OUT/adopted, so that the originals may be edited.
+    They name files by their absolute paths, for `gpt1 pretrain` in any directory.
     """
-    changes = {field: _copied(value, out) for field, value in row['changes'].items()}
+    changes = {}
+    for field, value in ideas.kept(row['changes'], out).items():
+        place, _, attribute = value.rpartition(':')
+        if pathlib.Path(place).is_file():
+            value = f'{pathlib.Path(place).resolve()}:{attribute}'
+        changes[field] = value
     append(out, {'stage': 'adopt', 'idea': row['idea'], 'changes': changes, 'of': row['key']})
     return changes
-
-
-def _copied(value: str, out: pathlib.Path) -> str:
-    """The value, or FILE:NAME of a copy if it names a file of the user's."""
-    place, _, attribute = value.rpartition(':')
-    if not place or place in user_code.LIBRARIES:
-        return value
-    file = pathlib.Path(place)
-    copy = (out / 'adopted' / f'{file.stem}-{storage.sha256(file)[:8]}{file.suffix}').resolve()
-    copy.parent.mkdir(exist_ok=True)
-    shutil.copyfile(file, copy)
-    return f'{copy}:{attribute}'
 
 
 def write_baseline(

@@ -1,8 +1,9 @@
 """The report of a search, written from its ledger and its trials: report.md and ideas.png."""
 
+import math
 import pathlib
 import statistics as builtin
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -19,11 +20,12 @@ READING = """A difference is idea - baseline, smaller is better, with a 95% inte
 over seeds). Both were trained on the same seeds: same batches, same dropout masks and, for arrays
 of the same name and shape, same initial weights. The interval covers what a seed decides. It does
 not cover the choice of the validation text, other sizes or longer training. *Speed* is the
-baseline's time for a trial divided by the idea's. *At equal time* compares an idea of another speed
-with the baseline's own curve after the time that the idea takes: an estimate, without an
-interval."""
-SCREENED = """Short trials, whose verdicts may be wrong: with twenty ideas that change nothing, one
-is expected to be "better". Confirm what looks better with `--confirm`: it is marked >."""
+baseline's time for a trial divided by the idea's, of the fastest trial of each. With a question
+mark it may be other work on the machine: some trials of the slower one were faster than some of the
+other. *At equal time* compares an idea of another speed with the baseline's own curve after the
+time that the idea takes: an estimate, without an interval."""
+SCREENED = """Short trials, whose verdicts may be wrong. What looks better with every seed has a `>`
+and waits for `--confirm`. With two seeds one in four ideas that change nothing may have it."""
 CONFIRMED = """Trials of {longer} times the length, on seeds that no screen has used. Only these
 count. *Believed*: of all ideas that are believed, at most {share:.0%} are false on average, however
 many were tried (Benjamini and Hochberg over the {tested} confirmations of this search)."""
@@ -32,10 +34,21 @@ the items of the task (median over seeds, of BLiMP the mean; paired bootstrap). 
 other."""
 NOISE = """Mean and standard deviation of the paired difference in bits a byte: the trajectories of
 a pair part with time."""
-COLUMNS = ['idea', 'nats a token', 'bits a byte', 'speed', 'at equal time', 'seeds', 'updates', '']
+COLUMNS = [
+    'idea',
+    'nats a token',
+    'bits a byte',
+    'speed',
+    'at equal time',
+    'seeds',
+    'updates',
+    'verdict',
+]
+EARLIER = ' (earlier baseline)'
 ALPHA_CHANGED = 'intervals hold for whichever of {looks} reports is read (Bonferroni)'
 BETTER = '#0072B2'
 WORSE = '#D55E00'
+DIVERGED = 1.0  # bits a byte: a difference this large does not decide the width of the picture
 
 
 def write(
@@ -48,7 +61,7 @@ def write(
     """
     by_key = {trial['key']: trial for trial in trials}
     screened, confirmed = (ledger.latest(rows, stage) for stage in ('screen', 'confirm'))
-    _draw(out / 'ideas.png', screened, confirmed)
+    _draw(out / 'ideas.png', screened, confirmed, ledger.believed(rows))
     lines = [
         '# Ideas',
         '',
@@ -61,25 +74,32 @@ def write(
         '',
     ]
     if confirmed:
-        lines += ['## Confirmed or refuted', '', *_confirmed_text(rows), '']
+        tested = len(ledger.tested(rows))
+        text = CONFIRMED.format(longer=ledger.LONGER, share=ledger.SHARE, tested=tested)
+        lines += ['## Confirmations', '', *text.splitlines(), '']
         lines += differences(rows, 'confirm', baseline)
     lines += ['## Screened', '', *SCREENED.splitlines(), '', *differences(rows, 'screen', baseline)]
     compared = [(row, _pairs(row, by_key)) for row in [*confirmed, *screened] if row.get('runs')]
     compared = [(row, pairs) for row, pairs in compared if pairs]
     lines += _tasks(compared)
     lines += ['## The noise by updates', '', *NOISE.splitlines(), '', *_by_step(compared)]
-    lines += ['## Trials', '', *_trials(compared)]
+    lines += ['## Trials', '', *_trials(compared, baseline)]
     (out / 'report.md').write_text('\n'.join(lines), encoding='utf-8')
 
 
 def summary(rows: Sequence[dict], baseline: str) -> list[str]:
     """Returns what a search has found, a sentence a line. baseline: the present one."""
+    screened = {
+        (row['idea'], row['against'], row['baseline'], *map(str, (row['changes'], row['code'])))
+        for row in rows
+        if row['stage'] == 'screen'
+    }
+    lines = [f'Comparisons that were screened: {len(screened)}.']
     confirmed = ledger.latest(rows, 'confirm')
-    believed = ledger.believed(rows)
-    winners = [row['idea'] for row in confirmed if row['key'] in believed]
-    lines = [f'Screened: {len(ledger.latest(rows, "screen"))} comparisons.']
     if confirmed:
-        lines.append(f'Tried again on fresh seeds: {len(confirmed)} ideas.')
+        believed = ledger.believed(rows)
+        winners = [row['idea'] for row in confirmed if row['key'] in believed]
+        lines.append(f'Confirmations, on fresh seeds: {len(ledger.tested(rows))}.')
         lines.append(f'Believed to be better: {", ".join(winners) or "none"}.')
     adopted = [row['idea'] for row in rows if row['stage'] == 'adopt']
     if adopted:
@@ -89,23 +109,24 @@ def summary(rows: Sequence[dict], baseline: str) -> list[str]:
     return lines
 
 
-def _confirmed_text(rows):
-    tested = sum(row['stage'] == 'confirm' and row.get('p') is not None for row in rows)
-    text = CONFIRMED.format(longer=ledger.LONGER, share=ledger.SHARE, tested=tested)
-    return text.splitlines()
+def differences(
+    rows: Sequence[dict], stage: str, baseline: str, names: Container[str] | None = None
+) -> list[str]:
+    """Returns the table of a stage's newest comparisons. baseline: the present one.
 
-
-def differences(rows: Sequence[dict], stage: str, baseline: str) -> list[str]:
-    """Returns the table of a stage's newest comparisons. baseline: the present one."""
+    names: of the ideas in the table, which then has only comparisons with this baseline.
+    """
     believed = ledger.believed(rows)
     waiting = ledger.to_confirm(rows, baseline)
     cells = []
     for row in ledger.latest(rows, stage):
         name = row['idea']
+        if names is not None and (name not in names or row['baseline'] != baseline):
+            continue
         if row['against'] != ledger.BASELINE:
             name += f' - {row["against"]}'
         if row['baseline'] != baseline:
-            name += ' (earlier baseline)'
+            name += EARLIER
         if not row.get('runs'):  # failed
             cells.append([name, *[''] * (len(COLUMNS) - 2), row['verdict']])
             continue
@@ -117,12 +138,15 @@ def differences(rows: Sequence[dict], stage: str, baseline: str) -> list[str]:
         if row['looks'] > 1:
             conclusion += f'; {ALPHA_CHANGED.format(looks=row["looks"])}'
         equal_time = row['equal_time']
+        speed = f'{row["speed"]:.2f}'
+        if row['differences'] and equal_time is None and ledger.other_speed(row['speed']):
+            speed += '?'
         cells.append(
             [
                 name,
                 shown(row['nats']),
                 shown(row['bits']),
-                f'{row["speed"]:.2f}',
+                speed,
                 '' if equal_time is None else f'{equal_time:+.4f}',
                 len(row['seeds']),
                 f'{row["updates"]:,}',
@@ -140,20 +164,30 @@ def shown(found: Sequence[float | None] | None) -> str:
     return f'{middle:+.4f}' + ('' if low is None else f' ({low:+.4f} to {high:+.4f})')
 
 
-def _draw(path, screened, confirmed):
+def _draw(path, screened, confirmed, believed):
     """A forest plot in bits a byte: confirmations above the screens."""
     drawn = []
-    for rows, stage in ((confirmed, ', confirmed'), (screened, '')):
+    for rows in (confirmed, screened):
         known = [row for row in rows if row.get('bits')]
-        drawn += [(row, stage) for row in sorted(known, key=lambda row: row['bits'][0])]
+        drawn += sorted(known, key=lambda row: row['bits'][0])
+    limit = reach(drawn)
+    names = []
     with matplotlib.rc_context({'font.size': 10, 'axes.spines.top': False}):
         figure = Figure(figsize=(7.2, 1.2 + 0.27 * len(drawn)), dpi=150)
         axes = figure.subplots()
         axes.axvline(0, color='#707070', linestyle='--', linewidth=1)
-        for height, (row, _) in enumerate(drawn):
+        for height, row in enumerate(drawn):
             middle, low, high = row['bits']
             low, high = (middle if low is None else low), (middle if high is None else high)
             colour = BETTER if middle < 0 else WORSE
+            name = row['idea']
+            if row['stage'] == 'confirm':
+                name += ', believed' if row['key'] in believed else ', not believed'
+            names.append(name)
+            if abs(middle) > limit:
+                end = math.copysign(limit, middle)
+                axes.plot(end, height, '>' if end > 0 else '<', color=colour, clip_on=False)
+                continue
             axes.errorbar(
                 middle,
                 height,
@@ -163,14 +197,30 @@ def _draw(path, screened, confirmed):
                 capsize=3,
                 markerfacecolor=colour if low > 0 or high < 0 else 'white',
             )
-        axes.set_yticks(range(len(drawn)), [row['idea'] + stage for row, stage in drawn])
+        axes.set_yticks(range(len(drawn)), names)
+        axes.set_xlim(-limit, limit)
         axes.set_ylim(len(drawn) - 0.4, -0.6)
         axes.grid(axis='x', color='#E6E6E6')
         axes.set_xlabel(
             'difference from the baseline in bits a byte, 95% intervals\n'
-            '(left: better; hollow: the interval contains zero)'
+            '(left: better; hollow: the interval contains zero; arrow: far beyond)'
         )
         figure.savefig(path, bbox_inches='tight', format='png')
+
+
+def reach(drawn: Sequence[dict]) -> float:
+    """Returns how far the picture's axis goes: twice the largest mean, and all of a confirmation.
+
+    With two seeds an interval is so much wider that the means would be one point. An idea that
+    diverged does not count.
+    """
+    ends = [0.005]
+    for row in drawn:
+        middle, *interval = (abs(end or 0.0) for end in row['bits'])
+        if middle < DIVERGED:
+            ends.append(2 * middle)
+            ends += interval if row['stage'] == 'confirm' else []
+    return max(ends)
 
 
 def _pairs(row, by_key):
@@ -258,11 +308,12 @@ def _by_step(compared):
     return table(['updates', *(f'{step:,}' for step in steps)], cells)
 
 
-def _trials(compared):
-    """The trials of each idea and length: losses, sizes and speeds."""
+def _trials(compared, baseline):
+    """The trials of each idea, baseline and length: losses, sizes and speeds."""
     several: dict[tuple, dict[str, dict]] = {}
     for row, pairs in compared:
-        for side, name in ((0, row['idea']), (1, row['against'])):
+        earlier = '' if row['baseline'] == baseline else EARLIER
+        for side, name in ((0, row['idea'] + earlier), (1, row['against'] + earlier)):
             for pair in pairs:
                 trial = pair[side]
                 several.setdefault((name, trial['updates']), {})[trial['key']] = trial

@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import shutil
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ml_collections import ConfigDict
 
@@ -48,14 +48,21 @@ def train(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path) -> dict:
     in pretraining.run and zero_shot.run.
     """
     directory = out / 'runs' / idea.key(seed)
-    directory.parent.mkdir(exist_ok=True)
-    log = directory.with_name(f'{directory.name}.log')
-    with open(log, 'a', encoding='utf-8') as file, contextlib.redirect_stdout(file):
+    with logged(directory):
         row = _train(idea, seed, config, directory)
     results.append(out / FILE, row)
     if not config.keep_checkpoints:
         shutil.rmtree(directory / 'checkpoints', ignore_errors=True)
     return row
+
+
+@contextlib.contextmanager
+def logged(directory: pathlib.Path) -> Iterator[None]:
+    """Appends what a run prints to DIRECTORY.log."""
+    directory.parent.mkdir(exist_ok=True)
+    log = directory.with_name(f'{directory.name}.log')
+    with open(log, 'a', encoding='utf-8') as file, contextlib.redirect_stdout(file):
+        yield
 
 
 def _train(idea, seed, config, directory):
@@ -66,7 +73,12 @@ def _train(idea, seed, config, directory):
         for row in measured
         if 'valid_loss' in row
     ]
-    speeds = [row['tokens_per_s'] for row in measured if row.get('tokens_per_s')]
+    speeds = []  # of every update: a row may be about a single one, after a checkpoint
+    before = 0
+    for row in measured:
+        if row.get('tokens_per_s'):
+            speeds += [row['tokens_per_s']] * (row['step'] - before)
+            before = row['step']
     parameters = (run.path / 'parameters.txt').read_text().split()[-1]  # the table's last line
     return {
         'kind': 'ablate',

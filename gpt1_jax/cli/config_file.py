@@ -146,11 +146,12 @@ def with_fields(config: ConfigDict, given: Mapping[str, str]) -> ConfigDict:
         if field not in known and parents != ['model']:
             raise UserError(f'unknown field {field}{did_you_mean(field, known)}')
         group = functools.reduce(ConfigDict.__getitem__, parents, config)
+        kind = group.get_type(last) if last in group else object
         try:
             with config.unlocked():
-                group[last] = _value(text, group.get_type(last) if last in group else object)
-        except (TypeError, ValueError) as error:
-            raise UserError(f'{field}={text}: {error}') from None
+                group[last] = _value(text, kind)
+        except (TypeError, ValueError):
+            raise UserError(f'{field}={text}: must be of type {kind.__name__}') from None
     return config
 
 

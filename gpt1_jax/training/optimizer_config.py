@@ -98,8 +98,9 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
     kind = values['kind']
     name = values['schedule']
     if user_code.names_code(kind):
+        factory = user_code.load(kind, 'config.optimizer.kind')
         with user_code.running(kind, 'config.optimizer.kind'):
-            _check_unread(values, user_code.load(kind, 'config.optimizer.kind'))
+            _check_unread(values, factory)
             transformation = make(settings(values))
             tree = params()
             state = jax.eval_shape(transformation.init, tree)
@@ -117,8 +118,8 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
             ):
                 raise UserError('its state has a random key, which no checkpoint can hold')
     if user_code.names_code(name):
+        own = user_code.load(name, 'config.optimizer.schedule')
         with user_code.running(name, 'config.optimizer.schedule'):
-            own = user_code.load(name, 'config.optimizer.schedule')
             of_step = own(values['peak_rate'] or 1e-3, 10, 1000, values['decay_steps'])
             rate = jax.eval_shape(of_step, jax.ShapeDtypeStruct((), jnp.int32))
             if _types(rate) != _types(jax.ShapeDtypeStruct((), jnp.float32)):
