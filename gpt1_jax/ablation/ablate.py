@@ -70,25 +70,27 @@ def run(
 
 
 def _run(config, out, confirm, adopt, minutes, until, dry_run):
-    given = {name: ideas.kept(changes, out) for name, changes in _parsed(config.ideas)}
+    given = dict(_parsed(config.ideas))
     _check_pairs(config.compare, given)
     # The user's own words may name code. The ledger's may not, without --trust_code.
     user_code.trust(config.pretrain)
     for name, changes in given.items():
         with ideas.of_idea(name):
+            changes = ideas.kept(changes, out, {})
             user_code.trust(config_file.with_fields(config.pretrain, changes))
     rows = ledger.read(out)
     manifests: dict[storage.Path, dict] = {}
     if minutes is not None:
         config = _with_minutes(config, out, rows, minutes, manifests)
 
-    def build(base, several=None, length=1):
-        return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length)
+    def build(base, several=None, length=1, code=None):
+        return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length, code)
 
     base = config_file.with_fields(config.pretrain, ledger.adopted(rows))
     if adopt:
         row = ledger.confirmed(adopt, rows, build(base)[BASELINE].key(0))
-        build(base, {adopt: row['changes']})  # refused before anything is written
+        # refused before anything is written
+        build(base, {adopt: row['changes']}, code={adopt: row['code']})
         base = _adopt(base, out, row)
         rows = ledger.read(out)
         if not given and not confirm:
@@ -96,14 +98,16 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
     several = build(base, {} if confirm else given)
     identity = several[BASELINE].key(0)
     if confirm:
-        given = given or ledger.to_confirm(rows, identity)
+        waiting = {} if given else ledger.to_confirm(rows, identity)
+        given = given or {name: row['changes'] for name, row in waiting.items()}
         if not given:
             screens = ledger.latest(rows, 'screen')
             others = sum(row['baseline'] != identity for row in screens)
             hint = f'. Of the screens {others} had {ledger.OTHER}' if others else ''
             print(f'nothing to confirm: no screened idea looks better{hint}', flush=True)
             return rows
-        several = build(base, given, ledger.LONGER)
+        code = {name: row['code'] for name, row in waiting.items()}
+        several = build(base, given, ledger.LONGER, code)
     search = Search(config, out, several, confirm, identity)
     if dry_run:
         search.print_plan(minutes)

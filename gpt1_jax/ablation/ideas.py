@@ -42,7 +42,7 @@ class Idea(NamedTuple):
     """A named difference from the baseline.
 
     changes: {'model.n_head': '2'}, fields of a pretraining config. config: the whole config with
-    these changes. manifest: the manifest of its text.
+    these changes, which names copies of the user's files. manifest: the manifest of its text.
     """
 
     name: str
@@ -72,14 +72,24 @@ class Idea(NamedTuple):
             for name, value in rules.flatten(config).items()
             if not workdir.listed(name, workdir.FREE) or workdir.listed(name, OWN)
         }
-        return provenance.digest(
-            [
-                fields,
-                self.manifest['fingerprint'],
-                user_code.digests(config),
-                provenance.code_digest(),
-            ]
-        )
+        code = user_code.digests(config).get('code', {})
+        for name, value in fields.items():
+            if user_code.names_code(value) and value in code:
+                fields[name] = [code[value], value.rpartition(':')[2]]  # wherever the file is
+        return provenance.digest([fields, self.manifest['fingerprint'], provenance.code_digest()])
+
+    @property
+    def code(self) -> dict[str, str]:
+        """{FILE:NAME: digest} of the config's code, with the names that the changes have for it."""
+        config = self.config.to_dict()
+        fields = rules.flatten(config)
+        names = {
+            fields[field]: value
+            for field, value in self.changes.items()
+            if user_code.names_code(value)
+        }
+        code = user_code.digests(config).get('code', {})
+        return {names.get(name, name): digest for name, digest in code.items()}
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
@@ -96,28 +106,32 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
 
 
-def kept(changes: Mapping[str, str], out: pathlib.Path) -> dict[str, str]:
+def kept(changes: Mapping[str, str], out: pathlib.Path, code: Mapping[str, str]) -> dict[str, str]:
     """Copies the user's files that changes name to OUT/code, and returns changes that name the
-    copies.
+    copies by their absolute paths.
 
     So the user may edit a file while trials go on, and what is confirmed is what was screened.
+    code: {FILE:NAME: digest} of files that were copied before.
     """
     return {
-        field: _copied(value, out / 'code') if user_code.names_code(value) else value
+        field: _copied(value, out / 'code', code.get(value))
+        if user_code.names_code(value)
+        else value
         for field, value in changes.items()
     }
 
 
-def _copied(value, code):
-    """FILE:NAME of a copy, or the value itself if it names no file, or a file in OUT/code."""
+def _copied(value, folder, digest):
+    """FILE:NAME of the copy, or the value itself if there is neither a file nor a copy."""
     place, _, attribute = value.rpartition(':')
     file = pathlib.Path(place)
-    if not file.is_file() or file.resolve().parent == code.resolve():
-        return value
-    code.mkdir(exist_ok=True)
-    copy = code / f'{file.stem}-{storage.sha256(file)[:8]}{file.suffix}'
-    shutil.copyfile(file, copy)
-    return f'{copy}:{attribute}'
+    present = storage.sha256(file) if file.is_file() else None
+    digest = digest or present
+    copy = folder.resolve() / f'{file.stem}-{str(digest)[:8]}{file.suffix}'
+    if present is not None and digest == present:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    return f'{copy}:{attribute}' if copy.is_file() else value
 
 
 def configured(base: ConfigDict, changes: Mapping[str, str], out: pathlib.Path) -> ConfigDict:
@@ -145,16 +159,19 @@ def build(
     out: pathlib.Path,
     manifests: dict[storage.Path, dict],
     length: int = 1,
+    code: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Idea]:
     """Returns {name: Idea} of {name: changes}. Prepares their text if necessary.
 
     manifests: of the texts that were looked up before, by directory, to which others are added.
-    length: how many times the config's updates a trial takes. All ideas are checked before any text
-    is prepared. UserError, with the idea's name, for a mistake in an idea.
+    length: how many times the config's updates a trial takes. code: as in `kept`, of each idea from
+    a ledger. All ideas are checked before any text is prepared. UserError, with the idea's name,
+    for a mistake in an idea.
     """
     resolved = {}
     for name, changes in several.items():
         with of_idea(name):
+            changes = kept(changes, out, (code or {}).get(name, {}))
             config = lengthened(configured(base, changes, out), length)
             rules.validate(config, {'train.steps': rules.whole(1)})
             setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))

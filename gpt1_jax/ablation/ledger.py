@@ -113,7 +113,7 @@ def about(stage: str, idea: Idea, against: Idea, baseline: str) -> dict:
         'idea': idea.name,
         'against': against.name,
         'changes': idea.changes,
-        'code': user_code.digests(idea.config.to_dict()).get('code', {}),
+        'code': idea.code,
         'baseline': baseline,
     }
 
@@ -214,8 +214,8 @@ def looks_better(row: dict) -> bool:
     return max(found) < 0 and builtin.mean(found) <= -row['least']
 
 
-def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict[str, str]]:
-    """Returns {name: changes} of screened ideas that look better than this baseline.
+def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict]:
+    """Returns {name: row} of screened ideas that look better than this baseline.
 
     Without those that were confirmed or refuted with the same files.
     """
@@ -229,7 +229,7 @@ def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict[str, str]]
         if row['stage'] == 'confirm' and row['baseline'] == baseline and row.get('runs')
     ]
     return {
-        row['idea']: row['changes']
+        row['idea']: row
         for row in latest(rows, 'screen')
         if row['against'] == BASELINE
         and row['baseline'] == baseline
@@ -252,7 +252,7 @@ def adopted(rows: Iterable[dict]) -> dict[str, str]:
 
 def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
     """Returns the row of an idea's confirmation. UserError if it is not believed, or was confirmed
-    against another baseline, or if one of its files has changed since."""
+    against another baseline."""
     known = believed(rows)
     found = {row['idea']: row for row in rows if row['key'] in known}
     if name not in found:
@@ -260,21 +260,21 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
         raise UserError(f'--adopt={name}: is not confirmed and believed{hint}')
     if found[name]['baseline'] != baseline:
         raise UserError(f'--adopt={name}: was confirmed against {OTHER}')
-    user_code.check(f'idea {name!r}', found[name]['code'])
     return found[name]
 
 
 def adopt(out: pathlib.Path, row: dict) -> dict[str, str]:
     """Makes a confirmed idea part of the baseline, and returns its changes.
 
-    They name files by their absolute paths, for `gpt1 pretrain` in any directory.
+    They name the copies of the user's files. UserError if these are no longer as they were
+    confirmed.
     """
-    changes = {}
-    for field, value in ideas.kept(row['changes'], out).items():
-        place, _, attribute = value.rpartition(':')
-        if pathlib.Path(place).is_file():
-            value = f'{pathlib.Path(place).resolve()}:{attribute}'
-        changes[field] = value
+    code = row['code']
+    changes = ideas.kept(row['changes'], out, code)
+    files = {
+        changes[field]: code[value] for field, value in row['changes'].items() if value in code
+    }
+    user_code.check(f'idea {row["idea"]!r}', files)
     append(out, {'stage': 'adopt', 'idea': row['idea'], 'changes': changes, 'of': row['key']})
     return changes
 

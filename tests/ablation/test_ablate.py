@@ -379,14 +379,20 @@ def test_an_idea_about_rounding_or_speed_alone_is_trained(text, tmp_path):
     assert [each.key(0) == baseline.key(0) for each in others] == [False, False, False, True]
 
 
-def test_a_changed_file_or_text_is_another_trial(text, tmp_path):
+def test_a_changed_file_or_text_is_another_trial(text, tmp_path, monkeypatch):
     idea = tmp_path / 'idea.py'
     idea.write_text('import jax\n\n\ndef f(x):\n    return jax.nn.relu(x)\n')
-    user_code.trust({'model': {'gelu': f'{idea}:f'}})
+    monkeypatch.setattr(user_code, '_everything_trusted', True)
     of_file = build(text, {'a': {'model.ops.gelu': f'{idea}:f'}}, tmp_path / 'out')['a']
     key = of_file.key(0)
     idea.write_text(idea.read_text() + '# edited\n')
-    assert of_file.key(0) != key and of_file.key(1) != of_file.key(0)
+    assert of_file.key(0) == key and of_file.key(1) != key
+    edited = build(text, {'a': {'model.ops.gelu': f'{idea}:f'}}, tmp_path / 'out')['a']
+    assert edited.key(0) != key and edited.code.keys() == of_file.code.keys() == {f'{idea}:f'}
+    shutil.copytree(tmp_path / 'out', tmp_path / 'moved')
+    shutil.move(idea, tmp_path / 'moved.py')
+    moved = build(text, {'a': {'model.ops.gelu': f'{tmp_path}/moved.py:f'}}, tmp_path / 'moved')
+    assert moved['a'].key(0) == edited.key(0)
     other_text = of_file._replace(manifest=of_file.manifest | {'fingerprint': 'x'})
     assert other_text.key(0) != of_file.key(0)
 
@@ -564,7 +570,10 @@ def test_a_file_may_be_edited_while_its_ideas_are_trained_confirmed_and_adopted(
     file.write_text('def gelu(x):\n    return 1.8 * x\n')
     config.ideas = ('code: model.ops.gelu=mine.py:gelu',)
     again = program.run(config, pathlib.Path('out'))[-1]
-    assert again['stage'] == 'screen' and again['changes'] != screen['changes']
+    assert again['stage'] == 'screen' and again['code'] != screen['code']
+    copy.write_text('# edited')
+    with pytest.raises(UserError, match="^idea 'code': .*-.*py:gelu, which has changed since"):
+        ledger.adopt(pathlib.Path('out'), confirmation)
 
 
 def test_a_strangers_ledger_is_data(text, tmp_path):
@@ -634,7 +643,7 @@ def test_a_failed_trial_is_named_and_what_can_be_compared_of_the_others_is(text,
         'less text: data.valid=0.4',
         'less, 2 heads: data.valid=0.4 model.n_head=2',
     )
-    with pytest.raises(UserError, match='^trials failed: diverges: loss [^;]*$'):
+    with pytest.raises(UserError, match='^trials failed: diverges: loss (?!.*diverges)'):
         program.run(small(text, given, compare=('less, 2 heads - less text',)), tmp_path / 'out')
     rows = {(row['idea'], row['against']): row for row in ledger.read(tmp_path / 'out')}
     failed = rows.pop(('diverges', 'baseline'))

@@ -151,12 +151,12 @@ class Named:
     """Enough of an Idea for a row of the ledger."""
 
     changes = {}
+    code = {}
 
     def __init__(self, name, updates=100):
         self.name = name
         self.config = type('Config', (), {})()
         self.config.train = type('Train', (), {'steps': updates})()
-        self.config.to_dict = dict
 
 
 def compared(pairs, least=LEAST):
