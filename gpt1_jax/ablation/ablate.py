@@ -71,26 +71,26 @@ def run(
 
 def _run(config, out, confirm, adopt, minutes, until, dry_run):
     given = dict(_parsed(config.ideas))
+    code = {name: ideas.hashes(changes) for name, changes in given.items()}
     _check_pairs(config.compare, given)
     # The user's own words may name code. The ledger's may not, without --trust_code.
     user_code.trust(config.pretrain)
     for name, changes in given.items():
         with ideas.of_idea(name):
-            changes = ideas.kept(changes, out, {})
-            user_code.trust(config_file.with_fields(config.pretrain, changes))
+            copies = ideas.kept(changes, out, code[name])
+            user_code.trust(config_file.with_fields(config.pretrain, copies))
     rows = ledger.read(out)
     manifests: dict[storage.Path, dict] = {}
     if minutes is not None:
         config = _with_minutes(config, out, rows, minutes, manifests)
 
-    def build(base, several=None, length=1, code=None):
+    def build(base, several=None, length=1):
         return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length, code)
 
-    base = config_file.with_fields(config.pretrain, ledger.adopted(rows))
+    base = config_file.with_fields(config.pretrain, ledger.adopted(rows, out))
     if adopt:
         row = ledger.confirmed(adopt, rows, build(base)[BASELINE].key(0))
-        # refused before anything is written
-        build(base, {adopt: row['changes']}, code={adopt: row['code']})
+        build(base, {adopt: ledger.checked(row, out)})  # refused before anything is written
         base = _adopt(base, out, row)
         rows = ledger.read(out)
         if not given and not confirm:
@@ -99,15 +99,15 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
     identity = several[BASELINE].key(0)
     if confirm:
         waiting = {} if given else ledger.to_confirm(rows, identity)
-        given = given or {name: row['changes'] for name, row in waiting.items()}
+        given |= {name: row['changes'] for name, row in waiting.items()}
+        code |= {name: row['code'] for name, row in waiting.items()}
         if not given:
             screens = ledger.latest(rows, 'screen')
             others = sum(row['baseline'] != identity for row in screens)
             hint = f'. Of the screens {others} had {ledger.OTHER}' if others else ''
             print(f'nothing to confirm: no screened idea looks better{hint}', flush=True)
             return rows
-        code = {name: row['code'] for name, row in waiting.items()}
-        several = build(base, given, ledger.LONGER, code)
+        several = build(base, given, ledger.LONGER)
     search = Search(config, out, several, confirm, identity)
     if dry_run:
         search.print_plan(minutes)
@@ -368,7 +368,8 @@ def _updates(base, out, minutes):
 
 def _adopt(base, out, row):
     """The baseline with a confirmed idea, which is written as a config for `gpt1 pretrain`."""
-    base = config_file.with_fields(base, ledger.adopt(out, row))
+    ledger.adopt(out, row)
+    base = config_file.with_fields(base, ledger.checked(row, out))
     user_code.trust(base)  # the copies of files that were allowed to run
     names = [row['idea'] for row in ledger.read(out) if row['stage'] == 'adopt']
     fields = rules.flatten(base)

@@ -106,32 +106,41 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
 
 
+def hashes(changes: Mapping[str, str]) -> dict[str, str]:
+    """Returns {FILE:NAME: SHA-256} of the user's files that changes name."""
+    return {
+        value: storage.sha256(file)
+        for value in changes.values()
+        if user_code.names_code(value) and (file := _file(value)).is_file()
+    }
+
+
 def kept(changes: Mapping[str, str], out: pathlib.Path, code: Mapping[str, str]) -> dict[str, str]:
     """Copies the user's files that changes name to OUT/code, and returns changes that name the
     copies by their absolute paths.
 
     So the user may edit a file while trials go on, and what is confirmed is what was screened.
-    code: {FILE:NAME: digest} of files that were copied before.
+    code: {FILE:NAME: SHA-256} of these files, now or when they were copied before.
     """
     return {
-        field: _copied(value, out / 'code', code.get(value))
-        if user_code.names_code(value)
-        else value
-        for field, value in changes.items()
+        field: _copied(value, out / 'code', code.get(value)) for field, value in changes.items()
     }
 
 
 def _copied(value, folder, digest):
-    """FILE:NAME of the copy, or the value itself if there is neither a file nor a copy."""
-    place, _, attribute = value.rpartition(':')
-    file = pathlib.Path(place)
-    present = storage.sha256(file) if file.is_file() else None
-    digest = digest or present
-    copy = folder.resolve() / f'{file.stem}-{str(digest)[:8]}{file.suffix}'
-    if present is not None and digest == present:
+    """FILE:NAME of the copy, or the value itself if there is neither such a file nor a copy."""
+    if digest is None:
+        return value
+    file = _file(value)
+    copy = folder.resolve() / f'{file.stem}-{digest[:8]}{file.suffix}'
+    if file.is_file() and storage.sha256(file) == digest:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    return f'{copy}:{attribute}' if copy.is_file() else value
+    return f'{copy}:{value.rpartition(":")[2]}' if copy.is_file() else value
+
+
+def _file(value):
+    return pathlib.Path(value.rpartition(':')[0])
 
 
 def configured(base: ConfigDict, changes: Mapping[str, str], out: pathlib.Path) -> ConfigDict:
@@ -164,9 +173,9 @@ def build(
     """Returns {name: Idea} of {name: changes}. Prepares their text if necessary.
 
     manifests: of the texts that were looked up before, by directory, to which others are added.
-    length: how many times the config's updates a trial takes. code: as in `kept`, of each idea from
-    a ledger. All ideas are checked before any text is prepared. UserError, with the idea's name,
-    for a mistake in an idea.
+    length: how many times the config's updates a trial takes. code: of each idea, as in `kept`. All
+    ideas are checked before any text is prepared. UserError, with the idea's name, for a mistake in
+    an idea.
     """
     resolved = {}
     for name, changes in several.items():

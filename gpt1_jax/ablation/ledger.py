@@ -241,12 +241,24 @@ def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict]:
 # What a search adopts
 
 
-def adopted(rows: Iterable[dict]) -> dict[str, str]:
+def adopted(rows: Iterable[dict], out: pathlib.Path) -> dict[str, str]:
     """Returns the changes of all adopted ideas, the later ones over the earlier ones."""
     changes: dict[str, str] = {}
     for row in rows:
         if row['stage'] == 'adopt':
-            changes |= row['changes']
+            changes |= checked(row, out)
+    return changes
+
+
+def checked(row: dict, out: pathlib.Path) -> dict[str, str]:
+    """Returns the changes of a row, with the copies of the user's files. UserError if these are no
+    longer as the row has them."""
+    code = row.get('code', {})
+    changes = ideas.kept(row['changes'], out, code)
+    files = {
+        changes[field]: code[value] for field, value in row['changes'].items() if value in code
+    }
+    user_code.check(f'idea {row["idea"]!r}', files)
     return changes
 
 
@@ -263,20 +275,10 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
     return found[name]
 
 
-def adopt(out: pathlib.Path, row: dict) -> dict[str, str]:
-    """Makes a confirmed idea part of the baseline, and returns its changes.
-
-    They name the copies of the user's files. UserError if these are no longer as they were
-    confirmed.
-    """
-    code = row['code']
-    changes = ideas.kept(row['changes'], out, code)
-    files = {
-        changes[field]: code[value] for field, value in row['changes'].items() if value in code
-    }
-    user_code.check(f'idea {row["idea"]!r}', files)
-    append(out, {'stage': 'adopt', 'idea': row['idea'], 'changes': changes, 'of': row['key']})
-    return changes
+def adopt(out: pathlib.Path, row: dict) -> None:
+    """Makes a confirmed idea part of the baseline."""
+    same = {name: row[name] for name in ('idea', 'changes', 'code')}
+    append(out, {'stage': 'adopt', **same, 'of': row['key']})
 
 
 def write_baseline(

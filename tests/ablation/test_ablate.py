@@ -380,21 +380,23 @@ def test_an_idea_about_rounding_or_speed_alone_is_trained(text, tmp_path):
 
 
 def test_a_changed_file_or_text_is_another_trial(text, tmp_path, monkeypatch):
-    idea = tmp_path / 'idea.py'
-    idea.write_text('import jax\n\n\ndef f(x):\n    return jax.nn.relu(x)\n')
+    """Not a file in another place."""
     monkeypatch.setattr(user_code, '_everything_trusted', True)
-    of_file = build(text, {'a': {'model.ops.gelu': f'{idea}:f'}}, tmp_path / 'out')['a']
-    key = of_file.key(0)
-    idea.write_text(idea.read_text() + '# edited\n')
-    assert of_file.key(0) == key and of_file.key(1) != key
-    edited = build(text, {'a': {'model.ops.gelu': f'{idea}:f'}}, tmp_path / 'out')['a']
-    assert edited.key(0) != key and edited.code.keys() == of_file.code.keys() == {f'{idea}:f'}
-    shutil.copytree(tmp_path / 'out', tmp_path / 'moved')
-    shutil.move(idea, tmp_path / 'moved.py')
-    moved = build(text, {'a': {'model.ops.gelu': f'{tmp_path}/moved.py:f'}}, tmp_path / 'moved')
-    assert moved['a'].key(0) == edited.key(0)
-    other_text = of_file._replace(manifest=of_file.manifest | {'fingerprint': 'x'})
-    assert other_text.key(0) != of_file.key(0)
+    keys = []
+    for place, contents in (('a', 'relu'), ('b', 'silu'), ('c', 'relu')):
+        idea = tmp_path / place / 'idea.py'
+        idea.parent.mkdir()
+        idea.write_text(f'import jax\n\n\ndef f(x):\n    return jax.nn.{contents}(x)\n')
+        changes = {'model.ops.gelu': f'{idea}:f'}
+        code = ideas.hashes(changes)
+        several = {ideas.BASELINE: {}, 'a': changes}
+        base = small(text, ()).pretrain
+        found = ideas.build(base, several, tmp_path / place, {}, code={'a': code})['a']
+        assert found.code == code and found.changes == changes
+        keys.append(found.key(0))
+    assert keys[0] != keys[1] and keys[0] == keys[2] != found.key(1)
+    other_text = found._replace(manifest=found.manifest | {'fingerprint': 'x'})
+    assert other_text.key(0) != keys[2]
 
 
 def test_another_seed_is_an_idea(text, tmp_path):
@@ -517,8 +519,10 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
     program.run(config, out, confirm=True)
     rows = program.run(config, out, adopt='code')
     adopted = rows[-1]
-    copy = adopted['changes']['model.ops.gelu'].rpartition(':')[0]
-    assert adopted['stage'] == 'adopt' and pathlib.Path(copy).is_absolute()
+    assert adopted['stage'] == 'adopt' and adopted['changes'].keys() == {
+        'model.ops.gelu',
+        'optimizer.peak_rate',
+    }
     config.ideas = ('2 heads: model.n_head=2',)
     last = program.run(config, out)[-1]
     trained = {row['key']: row for row in results.read(out / 'results.jsonl')}
@@ -526,7 +530,7 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
     assert last['idea'] == '2 heads' and baseline['seed'] == 0
     written = config_file.load(str(out / 'baseline.py'))
     assert written.optimizer.peak_rate == 3e-3 and written.train.steps == 6
-    assert written.model.ops.gelu == adopted['changes']['model.ops.gelu']
+    assert written.model.ops.gelu.startswith(f'{out}/code/mine-')
     run = pretraining.run(written, out / 'for_real')
     curve = [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row]
     assert curve[-1] == pytest.approx(baseline['loss'], abs=1e-6)
@@ -566,14 +570,20 @@ def test_a_file_may_be_edited_while_its_ideas_are_trained_confirmed_and_adopted(
     assert screen['code'] == confirmation['code'] and confirmation['verdict'] == 'better'
     (copy,) = pathlib.Path('out', 'code').iterdir()
     assert copy.read_text() == 'def gelu(x):\n    return 1.7 * x\n'
-    assert adoption['changes']['model.ops.gelu'] == f'{copy.resolve()}:gelu'
+    assert adoption['changes'] == screen['changes'] and adoption['code'] == screen['code']
+    assert f"'{copy.resolve()}:gelu'" in pathlib.Path('out', 'baseline.py').read_text()
     file.write_text('def gelu(x):\n    return 1.8 * x\n')
     config.ideas = ('code: model.ops.gelu=mine.py:gelu',)
     again = program.run(config, pathlib.Path('out'))[-1]
     assert again['stage'] == 'screen' and again['code'] != screen['code']
-    copy.write_text('# edited')
-    with pytest.raises(UserError, match="^idea 'code': .*-.*py:gelu, which has changed since"):
-        ledger.adopt(pathlib.Path('out'), confirmation)
+    # A search may be moved, but not edited
+    monkeypatch.setattr(user_code, '_everything_trusted', True)
+    shutil.move('out', 'moved')
+    config.ideas = ('2 heads: model.n_head=2',)
+    assert program.run(config, pathlib.Path('moved'))[-1]['baseline'] == again['baseline']
+    pathlib.Path('moved', 'code', copy.name).write_text('# edited')
+    with pytest.raises(UserError, match="^idea 'code': .*mine-.*py:gelu, which has changed since"):
+        program.run(config, pathlib.Path('moved'))
 
 
 def test_a_strangers_ledger_is_data(text, tmp_path):
