@@ -36,6 +36,7 @@ LONGER = 2  # times the updates of a screen
 SHARE = 0.05  # of false ideas among those that are believed, on average
 SAME_SPEED = 0.05  # relative. A difference of speeds below is noise
 OTHER = 'another baseline: other flags, such as --minutes, or before an adoption'
+STEADY = 1.2  # times the fastest: a slower trial shows that the machine had other work
 NO_MATTER = 'no difference that matters'
 Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
@@ -131,10 +132,12 @@ def _speed(pairs):
     """The baseline's time for a trial, divided by the idea's, and whether it is certain.
 
     Of the fastest trial of each, because other work on the machine only makes trials slower. That
-    work may last longer than a trial: the speed is certain if no times of the two sides overlap.
+    work may last longer than a trial. So the speed is certain only if the trials of a side take
+    about the same time, and no times of the two sides overlap.
     """
     idea, baseline = ([row['tokens'] / row['tokens_per_s'] for row in side] for side in zip(*pairs))
-    certain = max(idea) < min(baseline) or max(baseline) < min(idea)
+    steady = all(max(side) < STEADY * min(side) for side in (idea, baseline))
+    certain = steady and (max(idea) < min(baseline) or max(baseline) < min(idea))
     return min(baseline) / min(idea), certain
 
 

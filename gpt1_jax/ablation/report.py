@@ -21,9 +21,9 @@ over seeds). Both were trained on the same seeds: same batches, same dropout mas
 of the same name and shape, same initial weights. The interval covers what a seed decides. It does
 not cover the choice of the validation text, other sizes or longer training. *Speed* is the
 baseline's time for a trial divided by the idea's, of the fastest trial of each. Other work on the
-machine changes it: with a question mark, the times of the two overlap. *At equal time* compares an
-idea of another speed with the baseline's own curve after the time that the idea takes: an estimate,
-without an interval."""
+machine changes it: with a question mark, the times of the two overlap, or those of one differ. *At
+equal time* compares an idea of another speed with the baseline's own curve after the time that the
+idea takes: an estimate, without an interval."""
 SCREENED = """Short trials, whose verdicts may be wrong. What looks better with every seed has a `>`
 and waits for `--confirm`. With two seeds one in four ideas that change nothing may have it."""
 CONFIRMED = """Trials of {longer} times the length, on seeds that no screen has used. Only these
