@@ -19,7 +19,7 @@ from tiny import ROOT
 # `a, b = c, d`, per 1,000 lines of code. comments: lines that are a comment, at least, in percent of
 # the lines of code.
 CEILINGS = {
-    'gpt1_jax': {'tokens': 144_350, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
+    'gpt1_jax': {'tokens': 144_300, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
     'experiments': {'tokens': 59_900, 'long': 0.1, 'ternary': 31, 'packed': 1.1, 'comments': 1.4},
     'configs': {'tokens': 6_270, 'long': 0.1, 'ternary': 1.2, 'packed': 0.0, 'comments': 15.9},
     'tests': {'tokens': 210_700, 'long': 0.4, 'ternary': 7.4, 'packed': 0.9, 'comments': 1.3},

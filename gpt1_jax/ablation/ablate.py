@@ -72,7 +72,7 @@ def run(
 def _run(config, out, confirm, adopt, minutes, until, dry_run):
     given = dict(_parsed(config.ideas))
     code = {name: ideas.hashes(changes) for name, changes in given.items()}
-    _check_pairs(config.compare, given)
+    compared = _compared(config.compare, given)
     # The user's own words may name code. The ledger's may not, without --trust_code.
     user_code.trust(config.pretrain)
     for name, changes in given.items():
@@ -108,7 +108,8 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
             print(f'nothing to confirm: no screened idea looks better{hint}', flush=True)
             return rows
         several = build(base, given, ledger.LONGER)
-    search = Search(config, out, several, confirm, identity)
+        compared = []
+    search = Search(config, out, several, compared, confirm, identity)
     if dry_run:
         search.print_plan(minutes)
         return rows
@@ -119,7 +120,8 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
 class Search:
     """One invocation: a baseline and ideas, trained on a stage's seeds, and compared.
 
-    several: {name: Idea}, the baseline among them. identity: the baseline, as in the ledger.
+    several: {name: Idea}, the baseline among them. compared: further pairs of names to compare.
+    identity: the baseline, as in the ledger.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class Search:
         config: ConfigDict,
         out: pathlib.Path,
         several: dict[str, Idea],
+        compared: list[tuple[str, str]],
         confirm: bool,
         identity: str,
     ) -> None:
@@ -134,15 +137,15 @@ class Search:
         self.out = out
         self.ideas = several
         self.identity = identity
-        self.pairs = [(name, BASELINE) for name in several if name != BASELINE]
+        self.pairs = [(name, BASELINE) for name in several if name != BASELINE] + compared
         if confirm:
             self.stage = 'confirm'
             self.seeds = range(ledger.FRESH, ledger.FRESH + config.confirm_seeds)
         else:
             self.stage = 'screen'
             self.seeds = range(config.seeds)
-            self.pairs += _check_pairs(config.compare, several)
         self.files = trials.files_of(config.tasks)
+        self.rows = results.read(out / trials.FILE, continued=True)  # of all trials so far
         self.found: dict[tuple[str, int], dict] = {}
         self.failed: dict[str, str] = {}  # {idea: its error}
         self.seconds = 0.0  # of this invocation's trials
@@ -154,7 +157,6 @@ class Search:
 
     def run(self, until: float | None = None) -> None:
         looks = max(1, self.config.max_seeds - self.config.seeds + 1) if until else 1
-        compared = []
         for name in self.ideas:
             for seed in self.seeds:
                 self._look_up(name, seed)
@@ -162,7 +164,7 @@ class Search:
             before = self.tokens
             for seed in self.seeds:
                 self._do(name, seed)
-            compared = self._compare(looks)
+            self._compare(looks, [pair for pair in self.pairs if name in pair])
             if self.tokens > before:
                 self._write_report()
             if BASELINE in self.failed:
@@ -170,14 +172,14 @@ class Search:
         for seed in range(self.config.seeds, self.config.max_seeds if until else 0):
             wide = {
                 name
-                for row in compared
+                for row in self._compare(looks, self.pairs)
                 if row['nats'] and not row['nats'][2] - row['nats'][1] <= until
                 for name in (row['idea'], row['against'])
             }
             for name in self.ideas:
                 if name in wide:
                     self._do(name, seed)
-            compared = self._compare(looks)
+        self._compare(looks, self.pairs)
         self._write_report()
         rows = ledger.read(self.out)
         lines = report.differences(rows, self.stage, self.identity, self.ideas)
@@ -208,6 +210,7 @@ class Search:
             self.failed[name] = errors.one_line(line, 300)
             print(f'failed: {self.failed[name]}', flush=True)
             return
+        self.rows.append(row)
         self.found[name, seed] = row
         self.seconds += time.monotonic() - began
         self.tokens += idea.tokens
@@ -220,13 +223,10 @@ class Search:
 
     def _look_up(self, name, seed):
         """Whether a trial is in results.jsonl. Its row is then taken."""
-        row = trials.done(self.ideas[name], seed, self._trained(), self.files)
+        row = trials.done(self.ideas[name], seed, self.rows, self.files)
         if row is not None:
             self.found[name, seed] = row
         return row is not None
-
-    def _trained(self):
-        return results.read(self.out / trials.FILE, continued=True)
 
     def _left(self):
         """The number of tokens still to train on."""
@@ -237,19 +237,19 @@ class Search:
             if (name, seed) not in self.found and name not in self.failed
         )
 
-    def _compare(self, looks):
-        """Writes what can be compared to the ledger, and returns these rows."""
+    def _compare(self, looks, pairs):
+        """Writes the pairs of ideas that can be compared to the ledger, and returns their rows."""
         compared = []
-        for a, b in self.pairs:
+        for a, b in pairs:
             seeds = [seed for name, seed in self.found if name == a and (b, seed) in self.found]
-            pairs = [(self.found[a, seed], self.found[b, seed]) for seed in sorted(seeds)]
+            found = [(self.found[a, seed], self.found[b, seed]) for seed in sorted(seeds)]
             idea, against = self.ideas[a], self.ideas[b]
             if a in self.failed:
                 row = ledger.about(self.stage, idea, against, self.identity)
                 ledger.append(self.out, row | {'verdict': f'failed: {self.failed[a]}'})
-            elif len(pairs) >= len(self.seeds):
+            elif len(found) >= len(self.seeds):
                 row = ledger.row_of(
-                    self.stage, idea, against, pairs, self.identity, looks, self.config.least
+                    self.stage, idea, against, found, self.identity, looks, self.config.least
                 )
                 ledger.append(self.out, row)
                 compared.append(row)
@@ -264,7 +264,7 @@ class Search:
             f'tokens, {text["valid"]["tokens"]:,} held out.'
         )
         about = ' '.join([about, *self._plateau()])
-        report.write(self.out, ledger.read(self.out), self.identity, self._trained(), about)
+        report.write(self.out, ledger.read(self.out), self.identity, self.rows, about)
 
     def _plateau(self):
         """A sentence, if trials are so short that the baseline has learned hardly anything."""
@@ -288,11 +288,10 @@ class Search:
 
         The time is at the speed of the finished trials, or by `minutes`, the time of a trial.
         """
-        rows = self._trained()
         missing = 0
         left = 0
         for idea in self.ideas.values():
-            done = [trials.done(idea, seed, rows, self.files) for seed in self.seeds]
+            done = [trials.done(idea, seed, self.rows, self.files) for seed in self.seeds]
             to_do = done.count(None)
             missing += to_do
             left += to_do * idea.tokens
@@ -301,8 +300,8 @@ class Search:
                 'tokens each'
             )
         speed = None
-        if rows:
-            speed = statistics.median(row['tokens_per_s'] for row in rows)
+        if self.rows:
+            speed = statistics.median(row['tokens_per_s'] for row in self.rows)
         elif minutes:
             base = self.baseline.tokens / (ledger.LONGER if self.stage == 'confirm' else 1)
             speed = base / (60 * minutes)
@@ -322,7 +321,7 @@ def _parsed(texts):
         yield name, changes
 
 
-def _check_pairs(texts: Sequence[str], given) -> list[tuple[str, str]]:
+def _compared(texts: Sequence[str], given) -> list[tuple[str, str]]:
     """The pairs of names of config.compare, 'NAME - NAME'. UserError for an unknown idea."""
     pairs = []
     for text in texts:

@@ -41,12 +41,14 @@ COUNTED = (  # fields in updates, which grow with the length of a run
 class Idea(NamedTuple):
     """A named difference from the baseline.
 
-    changes: {'model.n_head': '2'}, fields of a pretraining config. config: the whole config with
-    these changes, which names copies of the user's files. manifest: the manifest of its text.
+    changes: {'model.n_head': '2'}, fields of a pretraining config. code: {FILE:NAME: SHA-256} of
+    the files that changes name. config: the whole config with these changes, which names copies of
+    the files. manifest: the manifest of its text.
     """
 
     name: str
     changes: dict[str, str]
+    code: dict[str, str]
     config: ConfigDict
     manifest: dict
 
@@ -77,19 +79,6 @@ class Idea(NamedTuple):
             if user_code.names_code(value) and value in code:
                 fields[name] = [code[value], value.rpartition(':')[2]]  # wherever the file is
         return provenance.digest([fields, self.manifest['fingerprint'], provenance.code_digest()])
-
-    @property
-    def code(self) -> dict[str, str]:
-        """{FILE:NAME: digest} of the config's code, with the names that the changes have for it."""
-        config = self.config.to_dict()
-        fields = rules.flatten(config)
-        names = {
-            fields[field]: value
-            for field, value in self.changes.items()
-            if user_code.names_code(value)
-        }
-        code = user_code.digests(config).get('code', {})
-        return {names.get(name, name): digest for name, digest in code.items()}
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
@@ -168,7 +157,7 @@ def build(
     out: pathlib.Path,
     manifests: dict[storage.Path, dict],
     length: int = 1,
-    code: Mapping[str, Mapping[str, str]] | None = None,
+    code: Mapping[str, dict[str, str]] | None = None,
 ) -> dict[str, Idea]:
     """Returns {name: Idea} of {name: changes}. Prepares their text if necessary.
 
@@ -177,10 +166,11 @@ def build(
     ideas are checked before any text is prepared. UserError, with the idea's name, for a mistake in
     an idea.
     """
+    code = code or {}
     resolved = {}
     for name, changes in several.items():
         with of_idea(name):
-            changes = kept(changes, out, (code or {}).get(name, {}))
+            changes = kept(changes, out, code.get(name, {}))
             config = lengthened(configured(base, changes, out), length)
             rules.validate(config, {'train.steps': rules.whole(1)})
             setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
@@ -194,7 +184,7 @@ def build(
                     else prepare.prepare(setting.prepare, setting.tokens, lock.hold)
                 )
     return {
-        name: Idea(name, dict(several[name]), config, manifests[setting.tokens])
+        name: Idea(name, dict(several[name]), code.get(name, {}), config, manifests[setting.tokens])
         for name, (config, setting) in resolved.items()
     }
 

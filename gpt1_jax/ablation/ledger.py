@@ -91,7 +91,6 @@ def row_of(
         'differences': [a[unit] - b[unit] for a, b in pairs] if found else None,
         'nats': _interval(nats),
         'bits': _interval(bits),
-        'sd': [_finite(found.sd), _finite(found.unpaired_sd)] if found else None,
         'p': None,
         'least': least,
         'speed': speed,

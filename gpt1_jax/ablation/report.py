@@ -45,7 +45,7 @@ COLUMNS = [
     'verdict',
 ]
 EARLIER = ' (earlier baseline)'
-ALPHA_CHANGED = 'intervals hold for whichever of {looks} reports is read (Bonferroni)'
+SEVERAL_LOOKS = 'intervals hold for whichever of {looks} reports is read (Bonferroni)'
 BETTER = '#0072B2'
 WORSE = '#D55E00'
 DIVERGED = 1.0  # bits a byte: a difference this large does not decide the width of the picture
@@ -136,7 +136,7 @@ def differences(
         elif row['idea'] in waiting and row['baseline'] == baseline:
             conclusion = f'> {conclusion}'
         if row['looks'] > 1:
-            conclusion += f'; {ALPHA_CHANGED.format(looks=row["looks"])}'
+            conclusion += f'; {SEVERAL_LOOKS.format(looks=row["looks"])}'
         equal_time = row['equal_time']
         speed = f'{row["speed"]:.2f}'
         if row['differences'] and equal_time is None and ledger.other_speed(row['speed']):
@@ -240,7 +240,8 @@ def _tasks(compared):
             files = [scored and scored['files'] for scored in (*a, *b)]
             if None in files or any(each != files[0] for each in files):
                 continue
-            over_seeds = statistics.paired([x['value'] for x in a], [x['value'] for x in b])
+            values = ([scored['value'] for scored in side] for side in (a, b))
+            over_seeds = statistics.paired(*values, row['looks'])
             over_items = over_same_items(task, a, b)
             low, high = interval(over_items.draws)
             of_seeds = [over_seeds.mean, over_seeds.low, over_seeds.high]

@@ -14,8 +14,7 @@ class Difference(NamedTuple):
     """The mean of a - b over n seeds that a and b share.
 
     low, high: the interval of Student's t. p: the one-sided p-value of "a is not smaller than b".
-    sd: the standard deviation of the n differences. unpaired_sd: the standard deviation if a and b
-    had not shared seeds. All of these are nan with one seed.
+    sd: the standard deviation of the n differences. All of these are nan with one seed.
     """
 
     n: int
@@ -24,7 +23,6 @@ class Difference(NamedTuple):
     high: float
     p: float
     sd: float
-    unpaired_sd: float
 
     @property
     def identical(self) -> bool:
@@ -51,15 +49,14 @@ def paired(a: Sequence[float], b: Sequence[float], looks: int = 1) -> Difference
     n = len(differences)
     mean = float(np.mean(differences))
     if n < 2:
-        return Difference(n, mean, *[math.nan] * 5)
+        return Difference(n, mean, *[math.nan] * 4)
     sd = float(np.std(differences, ddof=1))
-    unpaired = math.hypot(np.std(a, ddof=1), np.std(b, ddof=1))
     if sd == 0:
-        return Difference(n, mean, mean, mean, float(mean >= 0), sd, unpaired)
+        return Difference(n, mean, mean, mean, float(mean >= 0), sd)
     error = sd / math.sqrt(n)
     half = quantile(n, looks) * error
     p = float(special.stdtr(n - 1, mean / error))
-    return Difference(n, mean, mean - half, mean + half, min(1.0, p * looks), sd, unpaired)
+    return Difference(n, mean, mean - half, mean + half, min(1.0, p * looks), sd)
 
 
 def quantile(n: int, looks: int = 1) -> float:

@@ -72,9 +72,8 @@ def json_lines(
         while line := stream.readline(LONGEST + 1):
             number += 1
             where = f'{path}: line {number}'
-            if (
-                number == 1 and line[:99].lstrip()[:1] == b'['
-            ):  # refused before a whole array is parsed
+            # Refused before a whole array is parsed
+            if number == 1 and line[:99].lstrip()[:1] == b'[':
                 raise UserError(
                     f'{where} is list, must be an object with field {field!r}: one record a line'
                 )
