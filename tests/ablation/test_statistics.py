@@ -158,8 +158,8 @@ class Named:
         self.config.train = type('Train', (), {'steps': 100})()
 
 
-def compared(pairs, least=LEAST):
-    return ledger.row_of('screen', Named('a'), Named('b'), pairs, 'base', 1, least)
+def compared(pairs):
+    return ledger.row_of('screen', Named('a'), Named('b'), pairs, 'base', 1, LEAST)
 
 
 def test_an_idea_of_another_speed_is_compared_at_equal_time_by_hand():
