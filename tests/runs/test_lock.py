@@ -88,10 +88,13 @@ def test_nothing_is_left_of_a_lock_that_was_given_back(place, tmp_path):
 
 @pytest.mark.quick
 def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_path):
+    """The kernel releases the flock, also of another container, whose process numbers say nothing
+    here."""
     with held_elsewhere(tmp_path) as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert (tmp_path / lock.FILE).exists()
+        record = (tmp_path / lock.FILE).read_text()
+        (tmp_path / lock.FILE).write_text(record.replace('"numbers": "pid:', '"numbers": "other:'))
         began = time.monotonic()
         with lock.hold(tmp_path):
             assert time.monotonic() - began < 1
@@ -130,7 +133,6 @@ def test_a_killed_process_s_directory_in_a_store_is_free_at_once_on_the_same_mac
     with held_elsewhere(place) as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert (place / lock.FILE).exists()
         with lock.hold(place):
             pass
     assert 'may have died' not in capsys.readouterr().err
