@@ -118,7 +118,11 @@ def commands(stranger):
         'lm_eval': [run, '--tasks=blimp'],
         'verify': [f'--workdir={stranger.pretrained}'],
         'hugging_face': [f'--export={stranger.pretrained}', f'--out={out}'],
-        'ablate': [f'--out={stranger.search}', '--idea=2 heads: model.n_head=2'],
+        'ablate': [
+            f'--out={stranger.search}',
+            '--idea=2 heads: model.n_head=2',
+            '--config.pretrain.train.steps=1',
+        ],
     }
 
 
