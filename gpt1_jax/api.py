@@ -268,7 +268,7 @@ def pretrain(
         config = config_file.load(config)
     config = _changed(config, {'data.corpus': corpus} | dict(fields or {}))
     if init_from is not None:
-        config = pretraining.begin_from(config, init_from)
+        config = pretraining.begin_from(config, init_from, fields or {})
     pretraining.run(config, os.fspath(workdir), minutes=minutes)
     return load(workdir)
 

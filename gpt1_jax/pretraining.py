@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax
@@ -78,29 +79,29 @@ def run(
         return session.train(job, setting.directory, check_lock, allow_change, fallback)
 
 
-def begin_from(config: ConfigDict, name: str) -> ConfigDict:
+def begin_from(config: ConfigDict, name: str, given: Collection = ()) -> ConfigDict:
     """The config of a run that begins with the weights of another run.
 
     It gets the other run's sizes, dropout and vocabulary, and EPOCHS_AFTER epochs. Fields that
-    differ from configs/pretrain.py stay. name: as config.init_from. UserError if there is no such
-    run.
+    differ from configs/pretrain.py stay. So do the fields in `given`. name: as config.init_from.
+    UserError if there is no such run.
     """
     rules.validate(config, RULES)
     model = workdir.load(from_hub.local_run(name)).config['model']
     sizes = {field: model[field] for field in ('kind', *models.sizes(model['kind']))}
     # Weights that were trained without dropout lose more to it than the further training brings
     dropouts = {field: rate for field, rate in model.items() if field.endswith('_dropout')}
-    wanted = rules.flatten({'model': sizes | dropouts})
-    wanted |= {'tokenizer.source': name, 'train.epochs': EPOCHS_AFTER}
+    others = {'tokenizer.source': name, 'train.epochs': EPOCHS_AFTER}
+    wanted = rules.flatten({'model': sizes | dropouts}) | others
     config = config.copy_and_resolve_references()
     if config.tokenizer.source == 'train':
         with config.ignore_type():
             config.tokenizer.vocab_size = None
     present = rules.flatten(config)
     defaults = rules.flatten(get_config())
-    config.update_from_flattened_dict(
-        {field: x for field, x in wanted.items() if present.get(field) == defaults.get(field)}
-    )
+    for field in wanted.keys() - given:
+        if present.get(field) == defaults.get(field):
+            config.update_from_flattened_dict({field: wanted[field]})
     config.init_from = name
     return config
 
@@ -519,7 +520,9 @@ def main() -> None:
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if f.workdir is None:
         raise UserError('give --workdir=DIR')
-    config = f.config if f.init_from is None else begin_from(f.config, f.init_from)
+    config = f.config
+    if f.init_from is not None:
+        config = begin_from(config, f.init_from, f['config'].override_values)
     run(config, f.workdir, f.allow_change, f.dry_run, f.fallback, f.minutes)
 
 

@@ -261,6 +261,8 @@ def test_a_run_that_begins_with_another_keeps_the_user_s_operations(base, monkey
     assert found.model.ops.gelu == 'mine.py:relu'
     assert found.model.n_layer == SIZES['n_layer'] and config.model.n_layer == 12
     assert found.model.resid_dropout == 0 and config.model.resid_dropout == 0.1
+    told = ['model.resid_dropout']
+    assert pretraining.begin_from(config, 'runs/gpt1', told).model.resid_dropout == 0.1
     with pytest.raises(UserError, match='^--config=pretrian: no such file'):
         gpt1_jax.pretrain('books', 'runs/other', config='pretrian')
 

@@ -93,8 +93,8 @@ def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_pa
     with held_elsewhere(tmp_path) as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
-        record = (tmp_path / lock.FILE).read_text()
-        (tmp_path / lock.FILE).write_text(record.replace('"numbers": "pid:', '"numbers": "other:'))
+        file = tmp_path / lock.FILE
+        file.write_text(file.read_text().replace('"numbers": "pid:', '"numbers": "other:'))
         began = time.monotonic()
         with lock.hold(tmp_path):
             assert time.monotonic() - began < 1
