@@ -15,14 +15,13 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, config_flags
 
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
@@ -79,12 +78,12 @@ def run(
         return session.train(job, setting.directory, check_lock, allow_change, fallback)
 
 
-def begin_from(config: ConfigDict, name: str, given: Collection = ()) -> ConfigDict:
+def begin_from(config: ConfigDict, name: str, given: Any = ()) -> ConfigDict:
     """The config of a run that begins with the weights of another run.
 
     It gets the other run's sizes, dropout and vocabulary, and EPOCHS_AFTER epochs. Fields that
-    differ from configs/pretrain.py stay. So do the fields in `given`. name: as config.init_from.
-    UserError if there is no such run.
+    differ from configs/pretrain.py stay. name: as config.init_from. given: names of fields that
+    stay in any case. UserError if there is no such run.
     """
     rules.validate(config, RULES)
     model = workdir.load(from_hub.local_run(name)).config['model']
@@ -95,8 +94,7 @@ def begin_from(config: ConfigDict, name: str, given: Collection = ()) -> ConfigD
     wanted = rules.flatten({'model': sizes | dropouts}) | others
     config = config.copy_and_resolve_references()
     if config.tokenizer.source == 'train':
-        with config.ignore_type():
-            config.tokenizer.vocab_size = None
+        config.tokenizer.vocab_size = None
     present = rules.flatten(config)
     defaults = rules.flatten(get_config())
     for field in wanted.keys() - given:
@@ -522,7 +520,8 @@ def main() -> None:
         raise UserError('give --workdir=DIR')
     config = f.config
     if f.init_from is not None:
-        config = begin_from(config, f.init_from, f['config'].override_values)
+        given = config_flags.get_override_values(f['config'])
+        config = begin_from(config, f.init_from, given)
     run(config, f.workdir, f.allow_change, f.dry_run, f.fallback, f.minutes)
 
 
