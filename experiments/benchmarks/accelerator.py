@@ -41,7 +41,8 @@ from gpt1_jax.configs import pretrain as defaults
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import compare, record, train_step
-from gpt1_jax import cli, pretraining, storage
+from gpt1_jax import cli, pretraining, storage, user_code
+from gpt1_jax.cli import config_file
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.errors import UserError
@@ -74,10 +75,12 @@ FLAGS = {
     # a * b + c in one instruction, rounded once, in every kernel. No option of jax.jit does that.
     'contracted': '--xla_backend_extra_options=-fp-contract=fast',
 }
+EPILOGUE = 'model.ops.gelu=experiments/ideas/gelu_epilogue.py:gelu'
 # The parts of --variants, by platform.
 VARIANTS = {
     'gpu': (
         'step bfloat16 triton',
+        f'step bfloat16 triton {EPILOGUE}',
         'step bfloat16 triton contracted',
         'step bfloat16 auto',
         'nanogpt-compiled',
@@ -113,10 +116,12 @@ def check(small: bool) -> dict:
     return {name: reason or 'passed' for name, reason in found.items()}
 
 
-def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
+def step(small: bool, batch: int, dtype: str, kernels: str, *changes: str) -> dict:
     """Returns train_step.measure's result on all devices, with `batch` rows each, and 'refused':
-    {kernel: why plain XLA took its place}."""
+    {kernel: why plain XLA took its place}. changes: FIELD=VALUE of the config."""
     config = config_of(small, dtype, batch * jax.device_count(), kernels=kernels)
+    config = config_file.with_fields(config, dict(each.split('=') for each in changes))
+    user_code.trust(config)
     found = train_step.measure(config, VOCABULARY[small], *LENGTH[small])
     return found | {
         'refused': {name: why for (name, *_), why in kernel_table.verdicts.items() if why}
@@ -198,7 +203,7 @@ def part(f) -> dict:
     if name == 'check':
         return check(f.small)
     if name == 'step':
-        return step(f.small, *others, f.batch)
+        return step(f.small, f.batch, *others)
     if name == 'losses':
         return train(config_of(f.small, *others, 1, **TWO), VOCABULARY[f.small], f.dir)
     if name == 'resume':

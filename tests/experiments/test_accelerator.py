@@ -148,7 +148,7 @@ def test_a_word_after_a_step_s_name_changes_what_xla_is_given(monkeypatch, word,
         lambda *arguments: [*arguments, os.environ['XLA_FLAGS'], xla_options.of('gpu')],
     )
     part = types.SimpleNamespace(part=f'step bfloat16 auto {word}', small=True, batch=2)
-    assert accelerator.part(part) == [True, 'bfloat16', 'auto', 2, f'--a {flags}', options]
+    assert accelerator.part(part) == [True, 2, 'bfloat16', 'auto', f'--a {flags}', options]
 
 
 @pytest.mark.parametrize('platform', accelerator.VARIANTS)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.compile import check, chips, hlo_text
-from gpt1_jax import pretraining
+from gpt1_jax import pretraining, user_code
 from gpt1_jax.evaluation import log_probs
 from gpt1_jax.models import ops
 from gpt1_jax.models.build import backbone
@@ -19,7 +19,7 @@ from gpt1_jax.models.fast import xla
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training.losses import token_losses
 from meshes import shapes
-from tiny import load_config, override
+from tiny import ROOT, load_config, override
 
 pytestmark = pytest.mark.full
 
@@ -106,6 +106,15 @@ def test_for_an_h200_no_gradient_is_added_up_in_bfloat16():
     ]
 
 
+def for_an_h200(**fields):
+    """The compiled text of a step in bfloat16."""
+    sizes = {'model__n_embd': 128, 'model__n_inner': 512, 'model__n_ctx': 128}
+    config = config_of(model__dtype='bfloat16', **sizes, **fields)
+    user_code.trust(config)
+    model = check.backbone_of(config, V)
+    return check.compile_step(config, model, check.mesh_of(config, 'h200:1')).text
+
+
 @for_h200
 @pytest.mark.parametrize(
     'flags, triton', [('', False), ('--xla_gpu_enable_triton_gemm=true', True)], ids=str
@@ -115,14 +124,15 @@ def test_for_an_h200_products_are_cublaslt_s_unless_xla_flags_say_otherwise(
 ):
     # XLA itself read them when it was loaded: Triton is its default
     monkeypatch.setenv('XLA_FLAGS', flags)
-    config = config_of(
-        model__dtype='bfloat16', model__n_embd=128, model__n_inner=512, model__n_ctx=128
-    )
-    text = check.compile_step(
-        config, check.backbone_of(config, V), check.mesh_of(config, 'h200:1')
-    ).text
+    text = for_an_h200()
     assert ('__triton_gemm' in text or '__triton_nested_gemm_fusion' in text) == triton
     assert ('"epilogue":"BIAS"' in text) == (not triton)
+
+
+@for_h200
+def test_for_an_h200_the_idea_of_gelu_is_computed_inside_the_product_before_it():
+    text = for_an_h200(model__ops__gelu=f'{ROOT}/experiments/ideas/gelu_epilogue.py:gelu')
+    assert text.count('"epilogue":"BIAS_GELU_AUX"') == 2  # layers
 
 
 # Precision of float32 products

@@ -12,6 +12,7 @@ import pytest
 import scipy.special
 
 import reference
+from experiments.ideas import gelu_epilogue
 from gpt1_jax.models import dropout, ops
 from gpt1_jax.models.fast import (
     cpu,
@@ -319,17 +320,20 @@ def test_a_gelu_keeps_its_argument_for_the_gradient_and_nothing_more():
     assert [(leaf.shape, leaf.dtype) for leaf in kept] == [(x.shape, x.dtype)]
 
 
-@pytest.mark.parametrize('function', [ops.gelu, xla.gelu, cpu.gelu])
-def test_a_gelu_is_the_formula_over_its_whole_range(function):
+each_gelu = pytest.mark.parametrize('gelu', [ops.gelu, xla.gelu, cpu.gelu, gelu_epilogue.gelu])
+
+
+@each_gelu
+def test_a_gelu_is_the_formula_over_its_whole_range(gelu):
     x = np.linspace(-12, 12, 2401, dtype=np.float32)
-    found = run('gelu', function, [jnp.asarray(x)], jnp.ones(x.shape, jnp.float32), None)
-    for one, expected in zip(found, gelu(x.astype(np.float64), 1, None), strict=True):
+    found = run('gelu', gelu, [jnp.asarray(x)], jnp.ones(x.shape, jnp.float32), None)
+    for one, expected in zip(found, FORMULAS['gelu'](x.astype(np.float64), 1, None), strict=True):
         # A tanh near 1 that is off by four units in the last place, times the slope's largest
         # factor, 14.
         np.testing.assert_allclose(one, expected, rtol=1e-6, atol=1.5e-5)
 
 
-@pytest.mark.parametrize('gelu', [ops.gelu, xla.gelu, cpu.gelu])
+@each_gelu
 def test_far_from_zero_a_gelu_is_the_identity_or_zero_with_such_gradients(gelu):
     y, gradient = jax.vjp(gelu, jnp.array([-1e4, -30.0, 0.0, 30.0, 1e4]))
     np.testing.assert_array_equal(y, [0, 0, 0, 30, 1e4])
