@@ -393,13 +393,13 @@ def _define_flags():
         'minutes',
         None,
         'Minutes a trial, in place of config.pretrain.train.steps. Measured once.',
-        lower_bound=1e-9,
+        lower_bound=0.001,
     )
     flags.DEFINE_float(
         'until',
         None,
         'Add seeds until every interval is at most this wide, in nats.',
-        lower_bound=1e-9,
+        lower_bound=0.001,
     )
     flags.DEFINE_bool(
         'dry_run', False, 'Prepare the text, print the trials and an estimated time, train nothing.'
