@@ -105,6 +105,7 @@ def test_free_output_and_scaled_weights_are_what_their_names_say():
     np.testing.assert_allclose(deviations, np.array([1, 1, 6**-0.5, 6**-0.5]) * 0.02, rtol=0.03)
 
 
+@pytest.mark.full
 def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported(
     tmp_path,
 ):

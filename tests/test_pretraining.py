@@ -134,6 +134,7 @@ def test_a_warm_up_left_open_is_recorded_and_stays_when_the_run_goes_on(text, st
     run(40, allow_change=True)
 
 
+@pytest.mark.full
 def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
     shutil.copytree(straight.path, tmp_path / 'copy')
     shutil.rmtree(tmp_path / 'copy' / 'checkpoints' / '30')

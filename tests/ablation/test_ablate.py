@@ -413,6 +413,7 @@ def test_a_longer_trial_has_all_that_counts_updates_in_proportion(text, tmp_path
     assert config.checkpoint.every == 4 and config.log_every == 4
 
 
+@pytest.mark.full
 def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypatch, capsys):
     asked = []
 
@@ -487,6 +488,7 @@ def search(searched, tmp_path, monkeypatch):
     return out, config
 
 
+@pytest.mark.full
 def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
     search, monkeypatch
 ):
@@ -510,6 +512,7 @@ def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
     assert len(program.run(config, out, confirm=True)) == before  # nothing is left to confirm
 
 
+@pytest.mark.full
 def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeypatch, capsys):
     out, config = search
     with pytest.raises(UserError, match='^--adopt=code: is not confirmed .*; believed: none'):
@@ -545,6 +548,7 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
     )
 
 
+@pytest.mark.full
 def test_a_file_may_be_edited_while_its_ideas_are_trained_confirmed_and_adopted(
     text, tmp_path, monkeypatch
 ):

@@ -165,6 +165,7 @@ def test_what_is_no_task_is_named(trusted_code, tmp_path):
     assert 'mine.py:TASK: is not a Task, which' in refusal(tasks.get, f'{tmp_path}/mine.py:TASK')
 
 
+@pytest.mark.full
 def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
     tmp_path, pretrained, monkeypatch
 ):

@@ -221,6 +221,7 @@ def test_neither_the_fine_tuning_loss_nor_its_gradient_depends_on_the_padded_len
         np.testing.assert_allclose(g, h, atol=2e-6)
 
 
+@pytest.mark.full
 def test_without_a_weight_the_lm_loss_is_not_computed_and_weights_are_the_same():
     batch = batch_of('choice', TINY, [(5, 12), (9, 6)], 1)
     start = parameters('choice', 1, 2)
