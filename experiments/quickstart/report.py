@@ -35,8 +35,8 @@ fine-tuned. It takes the ending with the higher mean log-probability of a word. 
 in the same way.
 
 Brackets are 95% intervals by bootstrap over test items, paired for differences. They do not
-include the spread between seeds of training. Rounding acts like another seed: sums in another
-order, or another processor, have moved a fine-tuned score by three points."""
+include the spread between seeds of training. Rounding acts like another seed: another order of
+sums has moved a fine-tuned score by three points."""
 
 
 def accuracy(path: str | pathlib.Path) -> Estimate:
