@@ -19,7 +19,7 @@ from tiny import ROOT
 # `a, b = c, d`, per 1,000 lines of code. comments: lines that are a comment, at least, in percent of
 # the lines of code.
 CEILINGS = {
-    'gpt1_jax': {'tokens': 144_220, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
+    'gpt1_jax': {'tokens': 144_300, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
     'experiments': {'tokens': 60_010, 'long': 0.1, 'ternary': 31, 'packed': 1.1, 'comments': 1.4},
     'configs': {'tokens': 6_270, 'long': 0.1, 'ternary': 1.2, 'packed': 0.0, 'comments': 15.9},
     'tests': {'tokens': 210_810, 'long': 0.4, 'ternary': 7.4, 'packed': 0.9, 'comments': 1.3},
@@ -29,7 +29,7 @@ CEILINGS = {
 # to leave out, long words in linear time, a warm-up that fits the run, pages by gpt1 help, and the
 # name of a process that is stuck. By 200 and 400 more for faults that a review found in these. The
 # configs by 150, as their rules also say which fields may change, as the package did before. The
-# package by 10,400 and the tests by 6,400 for the search: experiments/ablate became gpt1 ablate,
+# package by 10,500 and the tests by 6,400 for the search: experiments/ablate became gpt1 ablate,
 # with a ledger, confirmations and adoption, and a check that a user's model is causal. Tables in
 # other encodings are read. Experiments by 110 and tests by 60 for a GELU that a GPU has to time,
 # tests by 50 to mark the slowest as full.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ml_collections import ConfigDict
 
-from gpt1_jax import pretraining, zero_shot
+from gpt1_jax import pretraining, storage, user_code, zero_shot
 from gpt1_jax.ablation.ideas import Idea
 from gpt1_jax.configs import zero_shot as zero_shot_config
 from gpt1_jax.runs import provenance, results
@@ -48,6 +48,8 @@ def train(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path) -> dict:
     in pretraining.run and zero_shot.run.
     """
     directory = out / 'runs' / idea.key(seed)
+    if _moved(directory, idea):
+        shutil.rmtree(directory)
     with logged(directory):
         row = _train(idea, seed, config, directory)
     results.append(out / FILE, row)
@@ -63,6 +65,15 @@ def logged(directory: pathlib.Path) -> Iterator[None]:
     log = directory.with_name(f'{directory.name}.log')
     with open(log, 'a', encoding='utf-8') as file, contextlib.redirect_stdout(file):
         yield
+
+
+def _moved(directory, idea):
+    """Whether a trial's run names copies of files in another place, where OUT was before."""
+    file = directory / 'config.json'
+    if not file.exists():
+        return False
+    code = storage.read_json(file)['fingerprint'].get('code', {})
+    return code != user_code.digests(idea.config.to_dict()).get('code', {})
 
 
 def _train(idea, seed, config, directory):
