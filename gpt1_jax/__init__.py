@@ -10,7 +10,6 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from typing import TYPE_CHECKING
 
 __version__ = '0.1.0'
 
@@ -44,6 +43,8 @@ _PUBLIC = {
 }
 __all__ = [*_PUBLIC]  # which help(gpt1_jax) prints
 
+# As in typing, which python -m would look for in the working directory (__main__.py)
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpt1_jax.api import Trained as Trained
     from gpt1_jax.api import finetune as finetune

@@ -5,12 +5,17 @@ gpt1 pretrain --config=pretrain --workdir=runs/gpt1 --config.data.corpus='books/
 python -m gpt1_jax generate --init_from=runs/gpt1 --prompt='Once upon a time'
 """
 
+import os
+import sys
+
+# python -m looks for modules in the working directory first, which may be a stranger's
+if __name__ == '__main__' and sys.path[0] == os.getcwd():
+    del sys.path[0]
+
 import ast
 import importlib
-import os
 import pathlib
 import runpy
-import sys
 
 import gpt1_jax
 from gpt1_jax import startup
@@ -65,8 +70,6 @@ def main() -> None:
         sys.exit(2)
     startup.before_imports(program)
     sys.argv[:] = [f'gpt1 {name}', *arguments]
-    # As python -m does, so that a user's config may import its neighbours
-    sys.path.insert(0, os.getcwd())
     runpy.run_module(f'gpt1_jax.{module}', run_name='__main__', alter_sys=True)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import os
+import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
@@ -88,7 +89,15 @@ def os_errors_in_one_line() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_code(path: str) -> Iterator[None]:
-    """Turns any error in a user's Python file into a UserError that names the file and its line."""
+    """Turns any error in a user's Python file into a UserError that names the file and its line.
+
+    Meanwhile the file may import its neighbours: the working directory is the last of sys.path. At
+    other times nothing is imported from there, because the directory may be a stranger's.
+    """
+    here = os.getcwd()
+    added = here not in sys.path
+    if added:
+        sys.path.append(here)
     try:
         yield
     except UserError as error:
@@ -101,6 +110,9 @@ def in_code(path: str) -> Iterator[None]:
         ]
         line = f' line {lines[-1]}:' if lines else ''
         raise UserError(f'{path}:{line} {type(error).__name__}: {error}') from None
+    finally:
+        if added:
+            sys.path.remove(here)
 
 
 def shown(value: Any) -> str:

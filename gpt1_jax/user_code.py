@@ -56,11 +56,13 @@ def load(name: str, field: str) -> Any:
     place, _, attribute = name.rpartition(':')
     if place in LIBRARIES:
         module = importlib.import_module(place)
+    elif not place:
+        raise UserError(f'{field} = {name}: must be FILE:NAME, and no file is before the colon')
     elif name in _trusted or _everything_trusted:
         module = _module(place, field)
     else:
         raise UserError(
-            f'{field} = {name}: is code, which only this run names: read {place}, then give '
+            f'{field} = {name}: is code, which this command does not name: read {place}, then give '
             '--trust_code (in Python trust_code=True) to run it'
         )
     try:
@@ -70,8 +72,8 @@ def load(name: str, field: str) -> Any:
         raise UserError(
             f'{field} = {name}: {place} has no {attribute!r}{did_you_mean(attribute, public)}'
         ) from None
-    if place in LIBRARIES and not getattr(found, '__module__', '').startswith(place):
-        # The name is, for example, a module that the file imports
+    if place in LIBRARIES and not str(getattr(found, '__module__', '')).startswith(place):
+        # The name is, for example, a module that the file imports, or a method of a dictionary
         raise UserError(f'{field} = {name}: is not a function of {place} itself')
     return found
 

@@ -183,7 +183,7 @@ def test_python_runs_it_with_trust_code_and_only_that_of_this_run(fresh, tmp_pat
 
 def test_a_command_whose_own_config_names_the_code_runs_it(fresh):
     config = finetune_config('cola', fresh.base / 'CoLA', init_from=fresh.pretrained)
-    with pytest.raises(UserError, match='is code, which only this run names'):
+    with pytest.raises(UserError, match='is code, which this command does not name'):
         finetuning.resolve(config)
     config.model.kind = fresh.net
     assert finetuning.resolve(config).sizes['kind'] == fresh.net

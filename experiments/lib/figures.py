@@ -5,6 +5,7 @@ fractions unless a function says otherwise.
 """
 
 import contextlib
+import io
 import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from matplotlib.axis import Axis  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
+from gpt1_jax import storage  # noqa: E402
 from gpt1_jax.metrics.bootstrap import Estimate, interval  # noqa: E402
 
 # Each colour has the same meaning in every figure. Colour-blind readers can distinguish them (Okabe
@@ -56,8 +58,10 @@ VALUES = ('value', 'low', 'high')  # of a point
 
 
 def save(figure: Figure, path: str | pathlib.Path) -> None:
-    figure.savefig(path, bbox_inches='tight', format='png')
+    picture = io.BytesIO()
+    figure.savefig(picture, bbox_inches='tight', format='png')
     plt.close(figure)
+    storage.write(path, picture.getvalue())
 
 
 def point(found: Estimate) -> dict[str, float]:

@@ -3,7 +3,6 @@
 import contextlib
 import pathlib
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -124,7 +123,7 @@ def _copied(value, folder, digest):
     copy = folder.resolve() / f'{file.stem}-{digest[:8]}{file.suffix}'
     if file.is_file() and storage.sha256(file) == digest:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)
+        storage.write(copy, file.read_bytes())
     return f'{copy}:{value.rpartition(":")[2]}' if copy.is_file() else value
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from gpt1_jax import user_code
+from gpt1_jax import storage, user_code
 from gpt1_jax.ablation import ideas, statistics
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.ablation.statistics import Difference
@@ -313,4 +313,4 @@ def get_config():
     config.update_from_flattened_dict(FIELDS)
     return config
 '''
-    (out / 'baseline.py').write_text(text, encoding='utf-8')
+    storage.write(out / 'baseline.py', text.encode())

@@ -1,5 +1,6 @@
 """The report of a search, written from its ledger and its trials: report.md and ideas.png."""
 
+import io
 import math
 import pathlib
 import statistics as builtin
@@ -84,7 +85,7 @@ def write(
     lines += _tasks(compared)
     lines += ['## The noise by updates', '', *NOISE.splitlines(), '', *_by_step(compared)]
     lines += ['## Trials', '', *_trials(compared, baseline)]
-    (out / 'report.md').write_text('\n'.join(lines), encoding='utf-8')
+    storage.write(out / 'report.md', '\n'.join(lines).encode())
 
 
 def summary(rows: Sequence[dict], baseline: str) -> list[str]:
@@ -205,7 +206,9 @@ def _draw(path, screened, confirmed, believed):
             'difference from the baseline in bits a byte, 95% intervals\n'
             '(left: better; hollow: the interval contains zero; arrow: far beyond)'
         )
-        figure.savefig(path, bbox_inches='tight', format='png')
+        picture = io.BytesIO()
+        figure.savefig(picture, bbox_inches='tight', format='png')
+        storage.write(path, picture.getvalue())
 
 
 def reach(drawn: Sequence[dict]) -> float:

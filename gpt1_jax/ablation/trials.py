@@ -63,7 +63,10 @@ def logged(directory: pathlib.Path) -> Iterator[None]:
     """Appends what a run prints to DIRECTORY.log."""
     directory.parent.mkdir(exist_ok=True)
     log = directory.with_name(f'{directory.name}.log')
-    with open(log, 'a', encoding='utf-8') as file, contextlib.redirect_stdout(file):
+    with (
+        open(log, 'a', encoding='utf-8', opener=storage.open_own) as file,
+        contextlib.redirect_stdout(file),
+    ):
         yield
 
 

@@ -91,15 +91,19 @@ def packaged() -> dict[str, str]:
 def path_of(given: str) -> str:
     """The path of a value of --config, with ':ARGUMENT' if the value has an argument.
 
-    The path of an existing file stays as it is.
+    FILE.py and a name with a separator (./mine) are paths. Any other name is a packaged config's,
+    also if the working directory has a file of this name.
     """
     name, colon, argument = given.partition(':')
-    if os.path.isfile(name):
+    is_path = name.endswith('.py') or os.sep in name
+    if is_path and os.path.isfile(name):
         return given
     known = packaged()
     if name in known:
         return known[name] + colon + argument
     hint = did_you_mean(pathlib.Path(name).stem, known) or f'; packaged: {", ".join(known)}'
+    if os.path.isfile(name):
+        hint = f'; the file of this name is --config=./{given}'
     raise UserError(f'--config={given}: no such file{hint}')
 
 

@@ -328,13 +328,20 @@ def _no_main_module():
     A spawned process imports the running script again, which would load jax, or rerun a script
     without `if __name__ == '__main__'`. The workers need only this module. SIGINT is blocked
     meanwhile, and the workers inherit the block. A SIGINT that arrives meanwhile interrupts this
-    process afterwards.
+    process afterwards. PYTHONSAFEPATH keeps the workers from importing modules of the working
+    directory before they have this process's sys.path.
     """
     main = sys.modules['__main__']
     sys.modules['__main__'] = types.ModuleType('__main__')
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    safe_path = os.environ.get('PYTHONSAFEPATH')
+    os.environ['PYTHONSAFEPATH'] = '1'
     try:
         yield
     finally:
+        if safe_path is None:
+            del os.environ['PYTHONSAFEPATH']
+        else:
+            os.environ['PYTHONSAFEPATH'] = safe_path
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         sys.modules['__main__'] = main

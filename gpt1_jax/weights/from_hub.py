@@ -26,9 +26,9 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
 
     A name that is not a run is imported into the cache at its first use.
 
-    name: a run directory, a Hugging Face directory (config.json, model.safetensors), 'novels',
-    'hf:USER/NAME' or 'hf:USER/NAME@REVISION', or only USER/NAME if no directory USER exists. None
-    for None.
+    name: a run directory, a Hugging Face directory (config.json, model.safetensors), 'novels' (a
+    directory of this name is './novels'), 'hf:USER/NAME' or 'hf:USER/NAME@REVISION', or only
+    USER/NAME if no directory USER exists. None for None.
 
     UserError as in `source`, for another model than a GPT-1, for weights in another form, and for a
     misspelt packaged name.
@@ -78,7 +78,7 @@ def source(name: str | storage.Path) -> tuple[storage.Path, str]:
 
     UserError if the Hub refuses, or if the repository has no model.safetensors.
     """
-    if name in PACKAGED and not pathlib.Path(name, names.CONFIG).exists():
+    if name in PACKAGED:
         return pathlib.Path(__file__).with_name(str(name)), f'gpt1_jax: {name}'
     if not hub.is_name(name):
         return storage.path(name), 'Hugging Face'
