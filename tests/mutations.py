@@ -46,6 +46,78 @@ class Mutation(NamedTuple):
 MUTATIONS = [
     Mutation(*fields)
     for fields in (
+        # code and files that nobody named
+        (
+            'modules of the working directory come first',
+            'errors.py',
+            'sys.path.append(here)',
+            'sys.path.insert(0, here)',
+            'test_unasked_code.py::test_a_config_that_the_command_names_may_import_its_neighbours',
+        ),
+        (
+            "a file of a packaged config's name runs",
+            'cli/config_file.py',
+            "is_path = name.endswith('.py') or os.sep in name",
+            'is_path = True',
+            'test_unasked_code.py::test_the_packaged_model_and_config_are_taken_and_no_file_of_their_names',
+        ),
+        (
+            "a directory of the packaged model's name is taken",
+            'weights/from_hub.py',
+            'if name in PACKAGED:',
+            'if name in PACKAGED and not os.path.isdir(name):',
+            'test_unasked_code.py::test_the_packaged_model_and_config_are_taken_and_no_file_of_their_names',
+        ),
+        (
+            'code is trusted by its file',
+            'user_code.py',
+            'elif name in _trusted or',
+            "elif place in {known.rpartition(':')[0] for known in _trusted} or",
+            'test_trust_code.py::test_trust_in_one_name_of_a_file_is_not_trust_in_another',
+        ),
+        (
+            'a report is written through a link',
+            'ablation/report.py',
+            "storage.write(out / 'report.md', '\\n'.join(lines).encode())",
+            "(out / 'report.md').write_text('\\n'.join(lines))",
+            'ablation/test_ablate.py::test_nothing_is_written_through_links',
+        ),
+        # the end of a prompt, windows, looks
+        (
+            'a long prompt keeps its beginning',
+            'evaluation/decoding.py',
+            'ids[-n_ctx:] for ids in padded',
+            'ids[:n_ctx] for ids in padded',
+            'evaluation/test_decoding.py::test_of_a_prompt_that_is_longer_than_the_context_the_end_is_read',
+        ),
+        (
+            'evenly spaced windows are not rounded',
+            'data/tokens.py',
+            '.round().astype(int)',
+            '.astype(int)',
+            'data/test_tokens.py::test_evenly_spaced_windows_are_the_nearest_to_equal_steps',
+        ),
+        (
+            'p does not count the looks',
+            'ablation/statistics.py',
+            'min(1.0, p * looks)',
+            'min(1.0, p)',
+            'ablation/test_statistics.py::test_paired_differences_are_scipys_and_the_table_of_students_t',
+        ),
+        (
+            'a log that resumes loses the row of its step',
+            'runs/results.py',
+            "if row['step'] <= step]\n        storage",
+            "if row['step'] < step]\n        storage",
+            'runs/test_results.py::test_a_log_that_resumes_keeps_the_row_of_its_step_and_drops_later_rows',
+        ),
+        (
+            "an optimizer of optax's is not scaled by the rate",
+            'training/optimizer_config.py',
+            'lambda u: learning_rate * u, updates',
+            'lambda u: u, updates',
+            'test_user_code.py::test_an_optimizer_of_optax_moves_as_it_does_by_itself',
+        ),
         # models
         (
             'the causal mask lets a query see the next key',
@@ -675,13 +747,6 @@ MUTATIONS = [
             'os.fsync(file.fileno())',
             'pass',
             'runs/test_results.py::test_a_row_is_on_the_disk_when_append_returns',
-        ),
-        (
-            'rewinding drops the row of the step itself',
-            'runs/results.py',
-            "row['step'] <= step]",
-            "row['step'] < step]",
-            'test_pretraining.py::test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit',
         ),
         (
             'a held lock is no obstacle',

@@ -3,6 +3,7 @@ only."""
 
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -188,6 +189,19 @@ def test_a_command_whose_own_config_names_the_code_runs_it(fresh):
     config.model.kind = fresh.net
     assert finetuning.resolve(config).sizes['kind'] == fresh.net
     assert fresh.ran()
+
+
+def test_trust_in_one_name_of_a_file_is_not_trust_in_another(fresh):
+    user_code.trust({'model': {'kind': fresh.net}})
+    with pytest.raises(UserError, match='payload.py:gelu: is code'):
+        user_code.load(f'{fresh.file}:gelu', 'config.model.ops.gelu')
+    assert not fresh.ran()
+
+
+@pytest.mark.parametrize('name', ['optax:adam.__globals__.get', 'optax:adam.__globals__', ':gelu'])
+def test_a_name_that_leads_out_of_a_library_or_has_no_file_is_one_line(name):
+    with pytest.raises(UserError, match=f'^config.model.ops.gelu = {re.escape(name)}: '):
+        user_code.load(name, 'config.model.ops.gelu')
 
 
 def test_a_run_that_is_resumed_may_not_name_other_code(fresh, tmp_path):

@@ -196,9 +196,9 @@ def test_nor_does_a_program_in_python(stranger):
 
 def test_a_config_that_the_command_names_may_import_its_neighbours(tmp_path):
     (tmp_path / 'neighbour.py').write_text('STEPS = 7\n')
-    (tmp_path / 'json.py').write_text('raise RuntimeError("the neighbour shadows a library")\n')
+    (tmp_path / 'wave.py').write_text('raise RuntimeError("shadows the library")\n')
     (tmp_path / 'mine.py').write_text(
-        'import json\nfrom gpt1_jax.configs import pretrain\nimport neighbour\n\n\n'
+        'import wave\nfrom gpt1_jax.configs import pretrain\nimport neighbour\n\n\n'
         'def get_config():\n    config = pretrain.get_config()\n'
         '    config.train.steps = neighbour.STEPS\n    return config\n'
     )

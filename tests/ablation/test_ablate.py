@@ -589,6 +589,25 @@ def test_a_file_may_be_edited_while_its_ideas_are_trained_confirmed_and_adopted(
         program.run(config, pathlib.Path('moved'))
 
 
+def test_nothing_is_written_through_links(tmp_path):
+    """OUT may come from elsewhere, with links in it that lead to files of the user's."""
+    out = tmp_path / 'out'
+    out.mkdir()
+    mine = tmp_path / 'mine'
+    mine.write_text('mine')
+    for name in ('report.md', 'ideas.png', 'baseline.py', 'ideas.jsonl', 'runs.log'):
+        (out / name).symlink_to(mine)
+    report.write(out, [screened('a', 0.1)], 'base', [], 'About.')
+    ledger.write_baseline(out, [], {}, {})
+    with pytest.raises(UserError, match='ideas.jsonl: is a link'):
+        ledger.append(out, screened('b', 0.2))
+    with pytest.raises(UserError, match='runs.log: is a link'):
+        with trials.logged(out / 'runs'):
+            pass
+    assert mine.read_text() == 'mine'
+    assert not (out / 'report.md').is_symlink() and '# Ideas' in (out / 'report.md').read_text()
+
+
 def test_a_strangers_ledger_is_data(tmp_path):
     """Names with quotes and line breaks are no code in the config of a baseline."""
     name = 'a"""\nimport os; os_abort() | x'

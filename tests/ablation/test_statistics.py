@@ -16,6 +16,8 @@ def test_paired_differences_are_scipys_and_the_table_of_students_t():
     expected = stats.ttest_rel(a, b)
     np.testing.assert_allclose((found.low, found.high), expected.confidence_interval(), rtol=1e-9)
     assert found.p == pytest.approx(stats.ttest_rel(a, b, alternative='less').pvalue)
+    several_looks = statistics.paired(a - 1, b, looks=3).p
+    assert several_looks == pytest.approx(3 * stats.ttest_rel(a - 1, b, alternative='less').pvalue)
     assert found.mean == pytest.approx(np.mean(a - b))
     assert found.sd == pytest.approx(np.std(a - b, ddof=1))
     # Of any table, with n - 1 degrees of freedom

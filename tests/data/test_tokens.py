@@ -48,6 +48,12 @@ def stream(tmp_path):
     )
 
 
+def test_evenly_spaced_windows_are_the_nearest_to_equal_steps(stream):
+    """Of windows 0 to 4: 0, 1.33, 2.67, 4."""
+    assert stream.evenly_spaced(4, 4).tolist() == [0, 1, 3, 4]
+    assert stream.evenly_spaced(9, 4).tolist() == [0, 1, 2, 3, 4]
+
+
 def test_windows_overlap_by_one_token_and_cross_shards(stream):
     assert stream.n_tokens == 23
     assert stream.n_windows(4) == 5

@@ -61,6 +61,19 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
 
 
 @pytest.mark.quick
+def test_of_a_prompt_that_is_longer_than_the_context_the_end_is_read(monkeypatch):
+    real = decoding.choose
+    seen = []
+    monkeypatch.setattr(
+        decoding, 'choose', lambda x, *rest: seen.append(np.asarray(x)[0]) or real(x, *rest)
+    )
+    prompt = np.random.default_rng(0).integers(0, 40, 31).tolist()  # of a context of 24
+    assert generate(1, [prompt], Sampling(temperature=0)) == [[seen[0].argmax()]]
+    expected = plain_scores.logits(weights(MODELS['gpt']), prompt[-24:])[-1]
+    np.testing.assert_allclose(seen[0], expected, atol=1e-4 * expected.std(), rtol=0)
+
+
+@pytest.mark.quick
 def test_without_learned_positions_too_the_last_half_of_a_full_context_is_reread(
     trusted_code, monkeypatch
 ):

@@ -55,6 +55,14 @@ def test_a_damaged_row_is_named_with_its_line(tmp_path, line, cause):
     assert path.read_text().startswith('{"step": 1}\n' + line)
 
 
+def test_a_log_that_resumes_keeps_the_row_of_its_step_and_drops_later_rows(tmp_path):
+    path = tmp_path / 'metrics.jsonl'
+    rows = [{'step': step, 'loss': 1.0 / step} for step in (1, 2, 3)]
+    results.write(path, rows)
+    results.Log(path, 2)
+    assert results.read(path) == rows[:2]
+
+
 def test_a_row_is_on_the_disk_when_append_returns(tmp_path, monkeypatch):
     flushed = []
     monkeypatch.setattr(os, 'fsync', lambda number: flushed.append(os.pread(number, 100, 0)))
