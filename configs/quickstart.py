@@ -1,6 +1,6 @@
 """The config of `python -m experiments.quickstart`: GPT-1 in small.
 
-The quickstart takes about eight minutes on two CPU cores.
+The quickstart takes about five minutes on two CPU cores.
 """
 
 from gpt1_jax.configs import finetune, pretrain, zero_shot

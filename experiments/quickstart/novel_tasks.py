@@ -1,15 +1,11 @@
-"""Three labelled sets made from novels, in which words without their order are of little help.
+"""Two labelled sets made from novels, in which words without their order are of little help.
 
-  pronoun       which word comes next in a sentence, he or him? (head 'classify')
-  continuation  which is the second half of the sentence? The other choice is the second half of
-                another sentence of the novel (head 'choice')
-  word_order    which is the second half of the sentence? The other choice has two neighbouring
-                words exchanged (head 'choice')
+  pronoun     which word comes next in a sentence, he or him? (head 'classify')
+  word_order  which is the second half of the sentence? The other choice has two neighbouring words
+              exchanged (head 'choice')
 
 For each word of `pronoun`, a naive Bayes classifier made from the other half of the sentences is
-right for half of the items. The items of `continuation` come in pairs that share their two endings:
-each ending is right once and wrong once. Both endings are equally long and share the same words
-with each context. Every item is a pure function of the novels and the seed.
+right for half of the items. Every item is a pure function of the novels and the seed.
 """
 
 import collections
@@ -20,7 +16,6 @@ import pathlib
 import random
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -114,57 +109,19 @@ def pronoun(novels: Sequence[Document], n: int, rng: random.Random) -> list[Exam
     return [dataclasses.replace(item, id=str(i)) for i, item in enumerate(chosen)]
 
 
-class Cut(NamedTuple):
-    """A sentence cut in the middle.
-
-    context: the sentence before it, and its first half. ending: its second half. context_words,
-    ending_words: their different words.
-    """
-
-    context: tuple[str, str]
-    ending: str
-    context_words: set[str]
-    ending_words: set[str]
-
-
-def continuation(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """Returns n items, an even number, each made from another sentence."""
-    waiting = collections.defaultdict(list)  # (novel, words of the ending): cuts without a partner
-    pairs = []
-    for novel in novels:
-        cuts = _cuts(novel)
-        rng.shuffle(cuts)
-        for cut in cuts:
-            others = waiting[novel.name, len(cut.ending.split())]
-            partner = next((other for other in others if _balanced(cut, other)), None)
-            if partner is None:
-                others.append(cut)
-            else:
-                others.remove(partner)
-                pairs.append(rng.sample((cut, partner), 2))
-    items = []
-    for pair in _sample(pairs, n // 2, 'pairs for continuation', rng):
-        endings = tuple(cut.ending for cut in pair)
-        items += [
-            Example(str(len(items) + label), cut.context, endings, label)
-            for label, cut in enumerate(pair)
-        ]
-    return items
-
-
 def word_order(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
     """Returns n items, an even number, each made from another sentence. The first and the second
     ending are right equally often."""
     pairs = []
-    for cut in (cut for novel in novels for cut in _cuts(novel)):
-        spoken = cut.ending.split()
+    for context, ending in (cut for novel in novels for cut in _cuts(novel)):
+        spoken = ending.split()
         places = [
             i for i, (a, b) in enumerate(zip(spoken, spoken[1:])) if f'{a}{b}'.isalpha() and a != b
         ]
         if places:
             i = rng.choice(places)
             exchanged = ' '.join([*spoken[:i], spoken[i + 1], spoken[i], *spoken[i + 2 :]])
-            pairs.append((cut.context, (cut.ending, exchanged)))
+            pairs.append((context, (ending, exchanged)))
     labels = rng.sample([0, 1] * (n // 2), n)
     return [
         Example(str(i), context, endings[::-1] if label else endings, label)
@@ -175,28 +132,17 @@ def word_order(novels: Sequence[Document], n: int, rng: random.Random) -> list[E
 
 
 def _cuts(novel):
-    """Returns every sentence of a fitting length that has a sentence before it in its line."""
-    cuts = []
+    """Yields (context, ending) of every sentence of a fitting length that has a sentence before it
+    in its line.
+
+    context: the sentence before it, and its first half. ending: its second half.
+    """
     for line in sentences(novel.text):
         for before, sentence in zip(line, line[1:]):
             spoken = sentence.split()
             if len(spoken) in SENTENCE_WORDS and len(before.split()) in CONTEXT_WORDS:
                 middle = len(spoken) // 2
-                context = (before, ' '.join(spoken[:middle]))
-                ending = ' '.join(spoken[middle:])
-                cuts.append(
-                    Cut(
-                        context, ending, *(set(words(text)) for text in (' '.join(context), ending))
-                    )
-                )
-    return cuts
-
-
-def _balanced(a, b):
-    """Returns whether each context shares the same words with both endings."""
-    return all(
-        cut.context_words & a.ending_words == cut.context_words & b.ending_words for cut in (a, b)
-    )
+                yield (before, ' '.join(spoken[:middle])), ' '.join(spoken[middle:])
 
 
 def _sample(candidates, n, what, rng):
@@ -205,7 +151,7 @@ def _sample(candidates, n, what, rng):
     return rng.sample(candidates, n)
 
 
-MAKERS = {'pronoun': pronoun, 'continuation': continuation, 'word_order': word_order}
+MAKERS = {'pronoun': pronoun, 'word_order': word_order}
 
 
 def write(

@@ -1,19 +1,25 @@
 """The quickstart's report: Markdown and figures, computed from the runs' predictions."""
 
+import os
 import pathlib
-from collections.abc import Mapping
+import platform
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from experiments import plots
 from experiments.lib import figures
 from experiments.paper import scores
-from gpt1_jax import metrics
+from gpt1_jax import metrics, storage
 from gpt1_jax.metrics.bootstrap import Estimate, interval
+from gpt1_jax.runs import results
 from gpt1_jax.runs.markdown import bullets, table
 
 PRETRAINED = 'pretrained'
 SCRATCH = 'from scratch'
 TRIGRAM = 'trigram'
-PACKAGED = 'packaged model'
+PACKAGED = 'novels'
 WORD_ORDER = 'word_order'  # the task without fine-tuning
 PAIRS = ((PRETRAINED, SCRATCH), (PRETRAINED, TRIGRAM), (PACKAGED, TRIGRAM))  # pairs to compare
 COLOURS = {PRETRAINED: 'pretrained', SCRATCH: 'scratch', TRIGRAM: 'baseline', PACKAGED: 'packaged'}
@@ -23,28 +29,35 @@ from three novels that no training reads. Chance is 50% in each task.
 
 * **pronoun**: does *he* or *him* come next in a sentence? The items are chosen so that naive
   Bayes of the other half of the sentences is right for half of them.
-* **continuation**: the second half of a sentence, or the second half of another sentence of the
-  novel, which is as long and shares the same words with the context?
 * **word_order**: the second half of a sentence, or the same with two neighbouring words
   exchanged? A model is not fine-tuned: it takes the ending with the higher mean token
   log-probability.
 
-*Trigram*: a word trigram with absolute discounting, counted on the training novels, not
-fine-tuned. It takes the ending with the higher mean log-probability of a word. *Packaged model*:
-`novels`, 6.9M parameters, pretrained on 557M tokens of other novels, then fine-tuned and scored
-in the same way.
+*Trigram*: a word trigram with absolute discounting, not fine-tuned. It takes the ending with the
+higher mean log-probability of a word. *Novels*: the packaged model `novels`, 6.9M parameters,
+fine-tuned and scored in the same way. It has read far more than the others: the heads of the
+columns say how much.
 
 Brackets are 95% intervals by bootstrap over test items, paired for differences. They do not
-include the spread between seeds of training. Rounding acts like another seed: another order of
-sums has moved a fine-tuned score by three points."""
+include the spread between seeds of training. Rounding acts like another seed, and another processor
+rounds otherwise: so a verdict counts only if all machines agree on it."""
+# The verdicts of this report on other machines: lines of verdicts.json
+RUNS = pathlib.Path(__file__).parents[1] / 'results' / 'quickstart' / 'runs.jsonl'
 
 
 def accuracy(path: str | pathlib.Path) -> Estimate:
-    """Returns the accuracy of a predictions file. Files with the same items in the same order have
-    the same resamples."""
-    ids, gold, found = metrics.read_predictions(path)
+    """Returns the accuracy of a predictions file."""
+    _, gold, found = metrics.read_predictions(path)
+    return estimate(gold, found)
+
+
+def estimate(gold: np.ndarray, found: np.ndarray) -> Estimate:
+    """Returns the accuracy of scores. The same items in the same order have the same resamples.
+
+    gold: the label of each item, [items]. found: [items, labels].
+    """
     (draws,) = metrics.draws('accuracy', gold, [found])
-    return Estimate(metrics.compute(['accuracy'], gold, found)['accuracy'], draws, len(ids))
+    return Estimate(metrics.compute(['accuracy'], gold, found)['accuracy'], draws, len(gold))
 
 
 def shown(score: Estimate) -> str:
@@ -57,31 +70,58 @@ def less(a: Estimate, b: Estimate) -> Estimate:
     return Estimate(a.value - b.value, a.draws - b.draws, a.n)
 
 
-def verdict(differences: Mapping[str, Estimate]) -> str:
-    """Names the tasks on which a difference's interval is above zero, below zero or undecided."""
-    tasks = {'better': [], 'worse': [], 'undecided': []}
-    for task, difference in differences.items():
-        low, high = interval(difference.draws)
-        if low > 0:
-            tasks['better'].append(task)
-        elif high < 0:
-            tasks['worse'].append(task)
+def verdict(difference: Estimate) -> str:
+    """Says whether a difference's interval is above zero, below zero or neither."""
+    low, high = interval(difference.draws)
+    if low > 0:
+        return 'better'
+    if high < 0:
+        return 'worse'
+    return 'undecided'
+
+
+def agreement(runs: Sequence[Mapping]) -> list[str]:
+    """Returns a line for each verdict: what all runs say, or that they do not agree.
+
+    runs: of several machines, as `write` writes verdicts.json. The last is the present one.
+    """
+    lines = []
+    for name, here in runs[-1]['verdicts'].items():
+        others = [run['verdicts'].get(name) for run in runs]
+        if others.count(here) == len(runs):
+            lines.append(f'{name}: {here} in {len(runs)} of {len(runs)} runs')
         else:
-            tasks['undecided'].append(task)
-    return '; '.join(f'{word} on {" and ".join(names)}' for word, names in tasks.items() if names)
+            lines.append(f'{name}: no verdict, because the runs say {", ".join(map(str, others))}')
+    return lines
+
+
+def processor() -> str:
+    """Returns the name of this machine's processor, and the instruction set that XLA was given."""
+    flag = re.search(r'--xla_cpu_max_isa=(\w+)', os.environ.get('XLA_FLAGS', ''))
+    limit = f', {flag[1]} only' if flag else ''
+    facts = {}
+    if os.path.exists('/proc/cpuinfo'):
+        for line in pathlib.Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines():
+            name, _, value = line.partition(':')
+            facts.setdefault(name.strip(), value.strip())
+    name = facts.get('model name') or platform.processor() or platform.machine()
+    numbers = [f'{what} {facts[what]}' for what in ('cpu family', 'model') if what in facts]
+    return ', '.join([name, *numbers]) + limit
 
 
 def write(
     directory: pathlib.Path,
     facts: Mapping[str, object],
+    read: Mapping[str, str],
     pretrained: pathlib.Path,
     predictions: Mapping[str, Mapping[str, pathlib.Path]],
     zero_shot: Mapping[int, str],
 ) -> list[str]:
-    """Writes report.md and the figures, and returns and prints the headline results.
+    """Writes report.md, verdicts.json and the figures, and returns and prints the headline results.
 
-    pretrained: the run. predictions: {task: {a name of COLOURS: path}}. word_order has no
-    fine-tuning, so it lacks SCRATCH. zero_shot: {update: path of the predictions on word_order}.
+    read: {a name of COLOURS: the text that it has read}. pretrained: the run. predictions: {task:
+    {a name of COLOURS: path}}. word_order has no fine-tuning, so it lacks SCRATCH. zero_shot:
+    {update: path of the predictions on word_order}.
     """
     curves = plots.read_curves(pretrained)
     step, perplexity = curves['valid_perplexity'][-1]
@@ -93,11 +133,16 @@ def write(
     for task, of_task in found.items():
         values = ', '.join(f'{name} {shown(score)}' for name, score in of_task.items())
         headlines.append(f'{_label(task)}: {values}')
-    for name in (PRETRAINED, PACKAGED):
-        differences = {}
-        for task, of_task in found.items():
-            differences[task] = less(of_task[name], of_task[TRIGRAM])
-        headlines.append(f'{name} against the trigram: {verdict(differences)}')
+    here = {'processor': processor(), 'scores': {}, 'verdicts': {}}
+    for task, of_task in found.items():
+        for name, score in of_task.items():
+            here['scores'][f'{name}, {task}'] = scores.percent(score.value)
+        for name in (PRETRAINED, PACKAGED):
+            difference = less(of_task[name], of_task[TRIGRAM])
+            here['verdicts'][f'{name} against the trigram, {task}'] = verdict(difference)
+    storage.write_json(directory / 'verdicts.json', here)
+    runs = [run for run in results.read(RUNS) if run['processor'] != here['processor']]
+    headlines += agreement([*runs, here])
     points = {step: accuracy(path) for step, path in sorted(zero_shot.items())}
     beside = {name: (COLOURS[name], found[WORD_ORDER][name].value) for name in (TRIGRAM, PACKAGED)}
     plots.training_curves(directory / 'pretraining.png', {'GPT-1': curves})
@@ -116,13 +161,12 @@ def write(
         '',
         '## Accuracy on the test items (percent)',
         '',
-        *table(['', *COLOURS], _accuracies(found)),
+        *table(['', *(f'{name} ({read[name]})' for name in COLOURS)], _accuracies(found)),
         '![accuracy of the models and the trigram](accuracy.png)',
         '',
         '## Differences (points)',
         '',
         *table(['', *map(' - '.join, PAIRS)], _differences(found)),
-        *bullets(headlines[-2:]),
         '## Zero-shot during pretraining',
         '',
         *table(
@@ -140,9 +184,15 @@ def write(
         '## Sizes',
         '',
         *table(['', 'value'], list(facts.items())),
+        '## What runs on several machines agree on',
+        '',
+        f'This machine: {here["processor"]}. The others: '
+        f'{"; ".join(run["processor"] for run in runs) or "none"}.',
+        '',
+        *bullets(headlines[-len(here['verdicts']) :]),
     ]
     path = directory / 'report.md'
-    path.write_text('\n'.join(lines), encoding='utf-8')
+    storage.write(path, '\n'.join(lines).encode())
     print(f'report: {path}')
     for line in headlines:
         print(f'  {line}')
