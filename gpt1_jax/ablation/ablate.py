@@ -9,8 +9,9 @@ FILE:NAME. Trials with the same seed share batches, dropout masks and, if shapes
 weights. So most of the noise between seeds cancels in their difference.
 
 The first command screens ideas with short trials. The second trains those that look better for
-twice as long on fresh seeds, and says which to believe: of those at most one in twenty is false on
-average, however many ideas were tried. The third makes a believed idea part of the baseline.
+twice as long on fresh seeds, and says which to believe. Of the believed ideas at most one in twenty
+is false on average, if they are judged together at the end of a search. The third makes a believed
+idea part of the baseline.
 
 The file ideas.jsonl in OUT is the ledger of the search, and report.md is written from it. Rerun an
 interrupted command to resume it. A trial with the same settings, text, files and code is not

@@ -28,8 +28,9 @@ idea takes: an estimate, without an interval."""
 SCREENED = """Short trials, whose verdicts may be wrong. What looks better with every seed has a `>`
 and waits for `--confirm`. With two seeds one in four ideas that change nothing may have it."""
 CONFIRMED = """Trials of {longer} times the length, on seeds that no screen has used. Only these
-count. *Believed*: of all ideas that are believed, at most {share:.0%} are false on average, however
-many were tried (Benjamini and Hochberg over the {tested} confirmations of this search)."""
+count. *Believed*: of all ideas that are believed, at most {share:.0%} are false on average (Benjamini
+and Hochberg over the {tested} confirmations of this search). This holds if a search is judged at
+its end. Of ideas that are adopted as soon as they are believed, more are false."""
 TASK = """Larger is better. There are two kinds of noise: of the seeds (mean, Student's t), and of
 the items of the task (median over seeds, of BLiMP the mean; paired bootstrap). Neither contains the
 other."""
