@@ -14,15 +14,10 @@ def get_config():
     config = ConfigDict()
     # NAME: FIELD=VALUE ... of config.pretrain. A VALUE may be FILE:NAME
     config.ideas = ('2 heads: model.n_head=2', 'no dropout of embeddings: model.embd_dropout=0.0')
-    config.compare = ()  # 'NAME - NAME': ideas to compare with each other also
     config.seeds = 3  # trials of the baseline and of each idea in a screen
-    config.max_seeds = 10  # at most this many with --until=WIDTH
-    config.confirm_seeds = 5  # trials of each, on fresh seeds, with --confirm
+    config.confirm_seeds = 7  # trials of each, on fresh seeds, with --confirm
     config.least = 0.005  # the smallest difference that matters, in nats a token
-    # also score zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
-    config.tasks = ConfigDict()
-    # of finished trials. Without them, a task that you add later trains every trial again
-    config.keep_checkpoints = False
+    config.keep_checkpoints = False  # of finished trials
 
     p = config.pretrain = pretrain.get_config()  # the baseline
     p.data.corpus = 'novels'  # in the package. Also: files, directories, patterns
@@ -51,9 +46,7 @@ RULES = rules.of_defaults(
     get_config(),
     {
         'ideas': rules.several(rules.text()),
-        'compare': rules.several(rules.text()),
         'seeds': rules.whole(1, 1000),
-        'max_seeds': rules.whole(1, 1000),
         'confirm_seeds': rules.whole(2, 1000),
         'least': rules.between(0, 10),
         **{f'pretrain.{name}': rule for name, rule in pretrain.RULES.items()},

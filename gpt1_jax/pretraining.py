@@ -32,6 +32,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import text_generation
 from gpt1_jax.models import build as models
+from gpt1_jax.models import causality
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
@@ -140,7 +141,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     rules.all_of(
         lambda: optimizer_config.check(config.optimizer),
         lambda: optimizer_config.check_code(config.optimizer, lambda: models.shapes(model())),
-        lambda: models.check_causal(described()),
+        lambda: causality.check(described()),
         lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
         lambda: workdir.check(directory, 'pretrain'),
     )

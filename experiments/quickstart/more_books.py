@@ -52,7 +52,8 @@ def run(books: str, directory: pathlib.Path, out: pathlib.Path) -> dict:
     about |= {
         'words': int(counts.grams[0].before[-1]),
         'sequences of three words': len(counts.grams[2].keys),
-        'sequences of eight words shared with the items': len(shared),
+        'sequences of eight words in the items': len(of_items),
+        'of these in the books': len(shared),
     }
     for task, of_task in items.items():
         ids, gold, found = metrics.read_predictions(_of_novels(directory, task))
@@ -84,12 +85,9 @@ def _of_novels(directory, task):
     if task != report.WORD_ORDER:
         return directory / f'{task}_{report.PACKAGED}' / 'predictions_test.jsonl'
     rows = results.read(directory / 'results.jsonl')
-    found = [
-        row['predictions']
-        for row in rows
-        if (row['task'], row['config']['init_from']) == (task, quickstart.PACKAGED)
-    ]
-    return pathlib.Path(found[-1])
+    ours = str(directory / 'pretrain')
+    found = [row for row in rows if row['task'] == task and row['config']['init_from'] != ours]
+    return pathlib.Path(found[-1]['predictions'])
 
 
 def _define_flags():

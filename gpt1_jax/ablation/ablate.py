@@ -10,8 +10,8 @@ weights. So most of the noise between seeds cancels in their difference.
 
 The first command screens ideas with short trials. The second trains those that look better for
 twice as long on fresh seeds, and says which to believe. Of the believed ideas at most one in twenty
-is false on average, if they are judged together at the end of a search. The third makes a believed
-idea part of the baseline.
+is false on average, whenever the search stops. The third makes a believed idea part of the
+baseline.
 
 The file ideas.jsonl in OUT is the ledger of the search, and report.md is written from it. Rerun an
 interrupted command to resume it. A trial with the same settings, text, files and code is not
@@ -22,13 +22,12 @@ import functools
 import pathlib
 import statistics
 import time
-from collections.abc import Sequence
 
 from absl import flags
 from ml_collections import ConfigDict
 
 from gpt1_jax import cli, errors, pretraining, rules, storage, user_code
-from gpt1_jax.ablation import ideas, ledger, report, trials
+from gpt1_jax.ablation import ideas, ledger, report, text, trials
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import pretrain as pretrain_config
@@ -38,6 +37,7 @@ from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.runs.console import duration
 
+MORE = 0.01  # of the validation text: an idea's text may have so much more than the baseline's
 OUT = (lambda x: '://' not in x, 'a local directory')
 
 
@@ -47,7 +47,6 @@ def run(
     confirm: bool = False,
     adopt: str | None = None,
     minutes: float | None = None,
-    until: float | None = None,
     dry_run: bool = False,
 ) -> list[dict]:
     """Does the missing trials of a config, writes the report and returns the ledger's new state.
@@ -56,34 +55,31 @@ def run(
     confirm: confirm config.ideas, or if there are none the screened ideas that look better.
     adopt:   the name of a confirmed idea that becomes part of the baseline, before anything else.
     minutes: the time of a trial, in place of config.pretrain.train.steps. Measured once.
-    until:   seeds are added to a screen until all intervals are at most this wide, in nats.
     dry_run: print the plan, train nothing.
     UserError for a mistake in the config or an idea, and, after the report, if trials failed.
     """
     rules.validate(config, RULES)
     rules.require({'--out': (str(out), OUT)})
-    if confirm and until:
-        raise UserError('--until adds seeds to a screen: leave it out with --confirm')
     out = pathlib.Path(out)
     with lock.hold(storage.path(out)):
         results.check(out / trials.FILE)
-        return _run(config, out, confirm, adopt, minutes, until, dry_run)
+        return _run(config, out, confirm, adopt, minutes, dry_run)
 
 
-def _run(config, out, confirm, adopt, minutes, until, dry_run):
+def _run(config, out, confirm, adopt, minutes, dry_run):
     given = dict(_parsed(config.ideas))
     code = {name: ideas.hashes(changes) for name, changes in given.items()}
-    compared = _compared(config.compare, given)
     # The user's own words may name code. The ledger's may not, without --trust_code.
     user_code.trust(config.pretrain)
     for name, changes in given.items():
         with ideas.of_idea(name):
             copies = ideas.kept(changes, out, code[name])
             user_code.trust(config_file.with_fields(config.pretrain, copies))
-    rows = ledger.read(out)
+    rows = ledger.read(out, trials.read(out))
     manifests: dict[storage.Path, dict] = {}
     if minutes is not None:
         config = _with_minutes(config, out, rows, minutes, manifests)
+        rows = ledger.read(out)
 
     def build(base, several=None, length=1):
         return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length, code)
@@ -98,6 +94,7 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
             return rows
     several = build(base, {} if confirm else given)
     identity = several[BASELINE].key(0)
+    plan = None
     if confirm:
         waiting = {} if given else ledger.to_confirm(rows, identity)
         given |= {name: row['changes'] for name, row in waiting.items()}
@@ -109,20 +106,37 @@ def _run(config, out, confirm, adopt, minutes, until, dry_run):
             print(f'nothing to confirm: no screened idea looks better{hint}', flush=True)
             return rows
         several = build(base, given, ledger.LONGER)
-        compared = []
-    search = Search(config, out, several, compared, confirm, identity)
+        without = {name: idea for name, idea in several.items() if name != BASELINE}
+        plan = ledger.plan(rows, without, config.confirm_seeds, identity)
+    _check_text(several)
+    search = Search(config, out, several, plan, identity)
     if dry_run:
         search.print_plan(minutes)
         return rows
-    search.run(until)
+    search.run()
     return ledger.read(out)
+
+
+def _check_text(several):
+    """UserError for an idea whose training text has more of the validation text than the
+    baseline's."""
+    texts = {name: storage.path(idea.config.data.tokens) for name, idea in several.items()}
+    for name, idea in several.items():
+        if 'data.corpus' in idea.changes:
+            with ideas.of_idea(name):
+                ours, theirs = (text.overlap(texts[one]) for one in (name, BASELINE))
+                if ours > theirs + MORE:
+                    raise UserError(
+                        f'data.corpus: its text has {ours:.1%} of the validation text (sequences '
+                        f"of {text.LENGTH} tokens), the baseline's {theirs:.1%}"
+                    )
 
 
 class Search:
     """One invocation: a baseline and ideas, trained on a stage's seeds, and compared.
 
-    several: {name: Idea}, the baseline among them. compared: further pairs of names to compare.
-    identity: the baseline, as in the ledger.
+    several: {name: Idea}, the baseline among them. plan: the ledger's row of a confirmation, None
+    for a screen. identity: the baseline, as in the ledger.
     """
 
     def __init__(
@@ -130,23 +144,17 @@ class Search:
         config: ConfigDict,
         out: pathlib.Path,
         several: dict[str, Idea],
-        compared: list[tuple[str, str]],
-        confirm: bool,
+        plan: dict | None,
         identity: str,
     ) -> None:
         self.config = config
         self.out = out
         self.ideas = several
+        self.plan = plan
         self.identity = identity
-        self.pairs = [(name, BASELINE) for name in several if name != BASELINE] + compared
-        if confirm:
-            self.stage = 'confirm'
-            self.seeds = range(ledger.FRESH, ledger.FRESH + config.confirm_seeds)
-        else:
-            self.stage = 'screen'
-            self.seeds = range(config.seeds)
-        self.files = trials.files_of(config.tasks)
-        self.rows = results.read(out / trials.FILE, continued=True)  # of all trials so far
+        self.stage = 'screen' if plan is None else 'confirm'
+        self.seeds = range(config.seeds) if plan is None else plan['seeds']
+        self.rows = trials.read(out)  # of all trials so far
         self.found: dict[tuple[str, int], dict] = {}
         self.failed: dict[str, str] = {}  # {idea: its error}
         self.seconds = 0.0  # of this invocation's trials
@@ -156,8 +164,11 @@ class Search:
     def baseline(self) -> Idea:
         return self.ideas[BASELINE]
 
-    def run(self, until: float | None = None) -> None:
-        looks = max(1, self.config.max_seeds - self.config.seeds + 1) if until else 1
+    def run(self) -> None:
+        if self.plan is not None and 'key' not in self.plan:
+            # Before any trial: what is begun counts, also if it is given up
+            ledger.append(self.out, self.plan)
+            self.plan = ledger.planned(ledger.read(self.out))[-1]
         for name in self.ideas:
             for seed in self.seeds:
                 self._look_up(name, seed)
@@ -165,22 +176,11 @@ class Search:
             before = self.tokens
             for seed in self.seeds:
                 self._do(name, seed)
-            self._compare(looks, [pair for pair in self.pairs if name in pair])
+            self._compare([name] if name != BASELINE else self.ideas)
             if self.tokens > before:
                 self._write_report()
             if BASELINE in self.failed:
                 break  # nothing could be compared
-        for seed in range(self.config.seeds, self.config.max_seeds if until else 0):
-            wide = {
-                name
-                for row in self._compare(looks, self.pairs)
-                if row['nats'] and not row['nats'][2] - row['nats'][1] <= until
-                for name in (row['idea'], row['against'])
-            }
-            for name in self.ideas:
-                if name in wide:
-                    self._do(name, seed)
-        self._compare(looks, self.pairs)
         self._write_report()
         rows = ledger.read(self.out)
         lines = report.differences(rows, self.stage, self.identity, self.ideas)
@@ -201,7 +201,8 @@ class Search:
         began = time.monotonic()
         print(f'{name}, seed {seed}: ', end='', flush=True)
         try:
-            row = trials.train(idea, seed, self.config, self.out)
+            head = ledger.head(ledger.read(self.out))
+            row = trials.train(idea, seed, self.out, head, self.config.keep_checkpoints)
         except Interrupted:
             raise
         except Exception as error:  # any: the user's code may raise it
@@ -224,7 +225,7 @@ class Search:
 
     def _look_up(self, name, seed):
         """Whether a trial is in results.jsonl. Its row is then taken."""
-        row = trials.done(self.ideas[name], seed, self.rows, self.files)
+        row = trials.done(self.ideas[name], seed, self.rows)
         if row is not None:
             self.found[name, seed] = row
         return row is not None
@@ -238,31 +239,37 @@ class Search:
             if (name, seed) not in self.found and name not in self.failed
         )
 
-    def _compare(self, looks, pairs):
-        """Writes the pairs of ideas that can be compared to the ledger, and returns their rows."""
-        compared = []
-        for a, b in pairs:
-            seeds = [seed for name, seed in self.found if name == a and (b, seed) in self.found]
-            found = [(self.found[a, seed], self.found[b, seed]) for seed in sorted(seeds)]
-            idea, against = self.ideas[a], self.ideas[b]
-            if a in self.failed:
-                row = ledger.about(self.stage, idea, against, self.identity)
-                ledger.append(self.out, row | {'verdict': f'failed: {self.failed[a]}'})
-            elif len(found) >= len(self.seeds):
+    def _compare(self, names):
+        """Writes the comparisons of these ideas with the baseline to the ledger, if all of their
+        trials are there."""
+        warning = ' '.join(self._plateau()) or None
+        planned = {} if self.plan is None else {'planned': self.plan['key']}
+        for name in names:
+            idea = self.ideas[name]
+            if name == BASELINE:
+                continue
+            if name in self.failed:
+                row = ledger.about(self.stage, idea, self.identity) | planned
+                ledger.append(self.out, row | {'verdict': f'failed: {self.failed[name]}'})
+                continue
+            found = [
+                (self.found[name, seed], self.found[BASELINE, seed])
+                for seed in self.seeds
+                if (name, seed) in self.found and (BASELINE, seed) in self.found
+            ]
+            if len(found) == len(self.seeds):
                 row = ledger.row_of(
-                    self.stage, idea, against, found, self.identity, looks, self.config.least
+                    self.stage, idea, found, self.identity, self.config.least, warning
                 )
-                ledger.append(self.out, row)
-                compared.append(row)
-        return compared
+                ledger.append(self.out, row | planned)
 
     def _write_report(self):
         model = self.baseline.config.model
-        text = self.baseline.manifest['splits']
+        splits = self.baseline.manifest['splits']
         about = (
             f'Baseline: {model.kind}, {model.n_layer} layers, width {model.n_embd}, '
-            f'{model.n_head} heads, context {model.n_ctx}; {text["train"]["tokens"]:,} training '
-            f'tokens, {text["valid"]["tokens"]:,} held out.'
+            f'{model.n_head} heads, context {model.n_ctx}; {splits["train"]["tokens"]:,} '
+            f'training tokens, {splits["valid"]["tokens"]:,} held out.'
         )
         about = ' '.join([about, *self._plateau()])
         report.write(self.out, ledger.read(self.out), self.identity, self.rows, about)
@@ -292,7 +299,7 @@ class Search:
         missing = 0
         left = 0
         for idea in self.ideas.values():
-            done = [trials.done(idea, seed, self.rows, self.files) for seed in self.seeds]
+            done = [trials.done(idea, seed, self.rows) for seed in self.seeds]
             to_do = done.count(None)
             missing += to_do
             left += to_do * idea.tokens
@@ -320,17 +327,6 @@ def _parsed(texts):
             raise UserError(f'duplicate idea {name!r}')
         found[name] = changes
         yield name, changes
-
-
-def _compared(texts: Sequence[str], given) -> list[tuple[str, str]]:
-    """The pairs of names of config.compare, 'NAME - NAME'. UserError for an unknown idea."""
-    pairs = []
-    for text in texts:
-        a, _, b = text.partition(' - ')
-        if not {a, b} <= {*given, BASELINE}:
-            raise UserError(f"config.compare: {text!r} must be 'NAME - NAME' of two ideas")
-        pairs.append((a, b))
-    return pairs
 
 
 def _with_minutes(config, out, rows, minutes, manifests):
@@ -396,12 +392,6 @@ def _define_flags():
         'Minutes a trial, in place of config.pretrain.train.steps. Measured once.',
         lower_bound=0.001,
     )
-    flags.DEFINE_float(
-        'until',
-        None,
-        'Add seeds until every interval is at most this wide, in nats.',
-        lower_bound=0.001,
-    )
     flags.DEFINE_bool(
         'dry_run', False, 'Prepare the text, print the trials and an estimated time, train nothing.'
     )
@@ -411,9 +401,7 @@ def main() -> None:
     f = flags.FLAGS
     if f.idea or f.confirm or f.adopt:
         f.config.ideas = tuple(f.idea)
-        if 'config.compare' not in f:  # config.compare names the config's ideas
-            f.config.compare = ()
-    run(f.config, f.out, f.confirm, f.adopt, f.minutes, f.until, f.dry_run)
+    run(f.config, f.out, f.confirm, f.adopt, f.minutes, f.dry_run)
 
 
 if __name__ == '__main__':

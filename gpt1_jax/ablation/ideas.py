@@ -27,6 +27,18 @@ OWN = (
     'train.skip_nonfinite',
     'eval.batch_size',
 )
+# Fields that decide how much a trial trains, and on what it is judged
+NO_IDEA = (
+    'train.',
+    'eval.',
+    'seed',
+    'checkpoint.',
+    'log_every',
+    'init_from',
+    'init_step',
+    'data.valid',
+    'data.tokens',
+)
 COUNTED = (  # fields in updates, which grow with the length of a run
     'train.steps',
     'optimizer.warmup_steps',
@@ -88,8 +100,12 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
         pairs = [word.split('=', 1) for word in shlex.split(rest)]
         if name and pairs and all(len(pair) == 2 for pair in pairs):
             changes = dict(pairs)
-            if 'eval.windows' in changes:
-                raise UserError(f'{name}: eval.windows is not an idea: all are evaluated alike')
+            for field in changes:
+                if workdir.listed(field, NO_IDEA):
+                    raise UserError(
+                        f'{name}: {field} is not an idea: all ideas have the same updates, seeds '
+                        'and validation text'
+                    )
             return name.strip(), changes
     raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
 
@@ -162,30 +178,52 @@ def build(
 
     manifests: of the texts that were looked up before, by directory, to which others are added.
     length: how many times the config's updates a trial takes. code: of each idea, as in `kept`. All
-    ideas are checked before any text is prepared. UserError, with the idea's name, for a mistake in
-    an idea.
+    ideas but those about the text are checked before any text is prepared. UserError, with the
+    idea's name, for a mistake in an idea.
     """
     code = code or {}
-    resolved = {}
-    for name, changes in several.items():
-        with of_idea(name):
-            changes = kept(changes, out, code.get(name, {}))
-            config = lengthened(configured(base, changes, out), length)
-            rules.validate(config, {'train.steps': rules.whole(1)})
-            setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
-            resolved[name] = config, setting
-    for name, (_, setting) in resolved.items():
-        if setting.tokens not in manifests:
+    resolved: dict[str, tuple] = {}
+    # Another training text has the vocabulary of the baseline's text, which must be prepared before
+    for own_text in (False, True):
+        of_group = [name for name, each in several.items() if ('data.corpus' in each) == own_text]
+        for name in of_group:
             with of_idea(name):
-                manifests[setting.tokens] = (
-                    storage.read_json(setting.tokens / tokens.MANIFEST)
-                    if setting.prepare is None
-                    else prepare.prepare(setting.prepare, setting.tokens, lock.hold)
-                )
+                changes = kept(several[name], out, code.get(name, {}))
+                config = configured(_with_text(base, changes, out), changes, out)
+                config = lengthened(config, length)
+                setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
+                resolved[name] = config, setting
+        for name in of_group:
+            _, setting = resolved[name]
+            if setting.tokens not in manifests:
+                with of_idea(name):
+                    manifests[setting.tokens] = (
+                        storage.read_json(setting.tokens / tokens.MANIFEST)
+                        if setting.prepare is None
+                        else prepare.prepare(setting.prepare, setting.tokens, lock.hold)
+                    )
     return {
-        name: Idea(name, dict(several[name]), code.get(name, {}), config, manifests[setting.tokens])
-        for name, (config, setting) in resolved.items()
+        name: Idea(name, dict(changes), code.get(name, {}), config, manifests[setting.tokens])
+        for name, changes in several.items()
+        for config, setting in [resolved[name]]
     }
+
+
+def _with_text(base, changes, out):
+    """The baseline for an idea. If the idea is another training text, it has the baseline's
+    vocabulary. UserError if it would not have the baseline's validation text."""
+    if 'data.corpus' not in changes:
+        return base
+    share = str(base.data.valid)
+    if share.replace('.', '', 1).isdigit():
+        raise UserError(
+            f'data.corpus: the baseline holds out {share} of its own text, so another text has '
+            'another validation text: give --config.pretrain.data.valid=FILES'
+        )
+    base = base.copy_and_resolve_references()
+    base.tokenizer.source = f'{configured(base, {}, out).data.tokens}/tokenizer'
+    base.data.tokens = ''
+    return base
 
 
 @contextlib.contextmanager

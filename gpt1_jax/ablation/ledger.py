@@ -2,17 +2,24 @@
 
 A search is many invocations in one directory. Each line is a dict with
 
-    stage        'screen' (short, may be wrong), 'confirm' (fresh seeds, LONGER), 'adopt' or 'timed'
-    idea, against, changes, code    what was compared with what, and the hashes of the user's files
+    stage        'screen' (short, may be wrong), 'planned' (what is to be confirmed, and its
+                 seeds), 'confirm' (fresh seeds, LONGER), 'adopt' or 'timed'
+    idea, changes, code    what was compared with the baseline, and the hashes of the user's files
     baseline     a digest of the baseline that the stage had, with all that it had adopted
-    seeds, updates, looks, runs     `runs` are the keys of pairs of trials in results.jsonl
+    seeds, updates, runs   `runs` are the keys of pairs of trials in results.jsonl
     differences  idea - baseline of each seed, in nats a token, or in bits a byte if the tokenizers
                  differ. None if the validation texts differ
     nats, bits   [mean, low, high]
     p            of "not better", one-sided. 1 if no difference that matters
     speed        the baseline's time for a trial, divided by the idea's
     equal_time   the difference from the baseline's own curve after the idea's time
+    warning      why the trials tell little, or None
     verdict      better, worse, no difference that matters, cannot tell, or why there is none
+    believed     of a confirmation: whether p is at most its level
+    before       the digest of the line before, '' of the first line
+
+So the lines are a chain: a line that was changed or taken out is noticed. Each trial records the
+last line's digest when it was trained, so that lines that are missing at the end are noticed too.
 """
 
 import datetime
@@ -25,7 +32,7 @@ import numpy as np
 
 from gpt1_jax import storage, user_code
 from gpt1_jax.ablation import ideas, statistics
-from gpt1_jax.ablation.ideas import BASELINE, Idea
+from gpt1_jax.ablation.ideas import Idea
 from gpt1_jax.ablation.statistics import Difference
 from gpt1_jax.errors import UserError, did_you_mean
 from gpt1_jax.runs import provenance, results
@@ -38,67 +45,148 @@ SAME_SPEED = 0.05  # relative. A difference of speeds below is noise
 OTHER = 'another baseline: other flags, such as --minutes, or before an adoption'
 STEADY = 1.2  # times the fastest: a slower trial shows that the machine had other work
 NO_MATTER = 'no difference that matters'
+TOO_GOOD = 1.0  # nats a token: more than any honest idea has brought here
+DIVERGED = 0.5  # nats above the median of an idea's differences
 Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
+_NUMBER = (int, float)
+_OPTIONAL = (int, float, type(None))
+_COMPARED = {'idea': str, 'changes': dict, 'code': dict, 'baseline': str, 'verdict': str}
+# The fields of each stage's lines, and their types
+FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    'screen': _COMPARED,
+    'confirm': _COMPARED | {'planned': str},
+    'planned': {'ideas': dict, 'baseline': str, 'seeds': list, 'updates': int},
+    'adopt': {'idea': str, 'changes': dict, 'code': dict, 'of': str},
+    'timed': {'minutes': _NUMBER, 'baseline': str, 'updates': int},
+}
+MEASURED: dict[str, type | tuple[type, ...]] = {  # of a comparison whose trials did not fail
+    'seeds': list,
+    'updates': int,
+    'runs': list,
+    'differences': (list, type(None)),
+    'nats': (list, type(None)),
+    'bits': (list, type(None)),
+    'p': _OPTIONAL,
+    'least': _NUMBER,
+    'speed': _NUMBER,
+    'equal_time': _OPTIONAL,
+    'warning': (str, type(None)),
+}
 
-def read(out: pathlib.Path) -> list[dict]:
-    return results.read(out / FILE, {'stage': str}, continued=True)
+
+def read(out: pathlib.Path, trials: Iterable[dict] = ()) -> list[dict]:
+    """Returns the lines.
+
+    trials: rows of results.jsonl. UserError naming the line if a field is missing or damaged, if a
+    line was changed or taken out, and if a trial was trained after a line that is not there.
+    """
+    file = out / FILE
+    rows = results.read(file, {'stage': str}, continued=True)
+    before = ''
+    heads = {before}
+    for number, row in enumerate(rows, 1):
+        where = f'{file}: line {number}'
+        _check_fields(row, where)
+        if row.get('before') != before:
+            raise UserError(
+                f'{where}: does not follow the line before: that line was changed, or a line is '
+                'missing. Nothing can be believed of this search: begin another directory'
+            )
+        before = storage.json_digest(row)[:32]
+        heads.add(before)
+    for trial in trials:
+        if trial['ledger'] not in heads:
+            raise UserError(
+                f'{file}: lines are missing at its end: trial {trial["key"]} was trained after a '
+                'line that is not there. Nothing can be believed of this search: begin another '
+                'directory'
+            )
+    return rows
+
+
+def _check_fields(row, where):
+    if row['stage'] not in FIELDS:
+        raise UserError(f'{where}: stage is {row["stage"]!r}, must be one of {", ".join(FIELDS)}')
+    wanted = {'key': str, 'when': str} | FIELDS[row['stage']]
+    if 'runs' in row:
+        wanted |= MEASURED
+    for name, kind in wanted.items():
+        if not isinstance(row.get(name, ...), kind):
+            raise UserError(f'{where}: its field {name!r} is missing or damaged')
+
+
+def head(rows: Sequence[dict]) -> str:
+    """Returns the digest of the last line, '' of an empty ledger."""
+    return storage.json_digest(rows[-1])[:32] if rows else ''
 
 
 def append(out: pathlib.Path, row: dict) -> None:
-    """Appends a row, unless the same row is there. It gets its `key` and the time."""
-    key = provenance.digest([row.get(name) for name in ('stage', 'idea', 'against', 'runs')])
-    for before in read(out):
+    """Appends a row, unless the same row is there. It gets its `key`, the time and `before`."""
+    key = provenance.digest([row.get(name) for name in ('stage', 'idea', 'runs', 'seeds')])
+    rows = read(out)
+    for before in rows:
         if row.items() <= before.items() or (row.get('runs') and before.get('key') == key):
             return
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
-    results.append(out / FILE, {'key': key, 'when': when, **row})
+    results.append(out / FILE, {'key': key, 'when': when, **row, 'before': head(rows)})
 
 
 # What a comparison says
 
 
-def compare(pairs: Pairs, looks: int = 1) -> tuple[Difference | None, Difference | None]:
+def compare(pairs: Pairs) -> tuple[Difference | None, Difference | None]:
     """Returns the differences of pairs of trials in nats a token and in bits a byte.
 
     None if they cannot be compared: nats for other tokenizers, both for other validation texts.
-    looks: as in statistics.paired.
     """
-    same_text = bool(pairs) and all(a['text']['bytes'] == b['text']['bytes'] for a, b in pairs)
+    same_text = bool(pairs) and all(a['text']['digest'] == b['text']['digest'] for a, b in pairs)
     same_tokens = same_text and all(a['text'] == b['text'] for a, b in pairs)
 
     def found(unit):
-        return statistics.paired([a[unit] for a, _ in pairs], [b[unit] for _, b in pairs], looks)
+        return statistics.paired([a[unit] for a, _ in pairs], [b[unit] for _, b in pairs])
 
     return found('loss') if same_tokens else None, found('bits_per_byte') if same_text else None
 
 
 def row_of(
-    stage: str, idea: Idea, against: Idea, pairs: Pairs, baseline: str, looks: int, least: float
+    stage: str, idea: Idea, pairs: Pairs, baseline: str, least: float, warning: str | None
 ) -> dict:
-    """Returns a row of the ledger for pairs of trials. least: in nats a token."""
-    nats, bits = compare(pairs, looks)
+    """Returns a row of the ledger for pairs of trials.
+
+    least: in nats a token. warning: on the baseline's trials.
+    """
+    nats, bits = compare(pairs)
     unit = 'loss' if nats else 'bits_per_byte'
     found = nats or bits
     if found and not nats:  # in the baseline's nats
         least = least * pairs[0][1]['bits_per_byte'] / pairs[0][1]['loss']
     speed, certain = _speed(pairs)
-    row = about(stage, idea, against, baseline) | {
-        'seeds': [a['seed'] for a, _ in pairs],
+    differences = [a[unit] - b[unit] for a, b in pairs] if found else None
+    seeds = [a['seed'] for a, _ in pairs]
+    row = about(stage, idea, baseline) | {
+        'seeds': seeds,
         'updates': idea.config.train.steps,
-        'looks': looks,
         'runs': [[a['key'], b['key']] for a, b in pairs],
-        'differences': [a[unit] - b[unit] for a, b in pairs] if found else None,
+        'differences': differences,
         'nats': _interval(nats),
         'bits': _interval(bits),
         'p': None,
         'least': least,
         'speed': speed,
         'equal_time': None,
-        'verdict': verdict(found, least, looks),
+        'warning': warning,
+        'verdict': verdict(found, least),
     }
+    if found and found.mean < -TOO_GOOD:
+        too_good = f'a gain of {-found.mean:.2f} nats is more than any honest idea has brought here'
+        row['warning'] = '; '.join(filter(None, (warning, too_good)))
     if found and found.n > 1:
         row['p'] = 1.0 if found.within(least) else found.p
+        doubt = _doubt(differences, seeds, found, warning)
+        if doubt and not found.identical:
+            row['p'] = 1.0
+            row['verdict'] = f'cannot tell: {doubt}'
     if found and certain and other_speed(speed):
         row['equal_time'] = float(
             np.mean([a[unit] - _reached(b, unit, 1 / speed) for a, b in pairs])
@@ -106,12 +194,24 @@ def row_of(
     return row
 
 
-def about(stage: str, idea: Idea, against: Idea, baseline: str) -> dict:
+def _doubt(differences, seeds, found, warning):
+    """Why a t test of these differences is not to be trusted, or ''."""
+    middle = builtin.median(differences)
+    diverged = [seed for seed, one in zip(seeds, differences) if one > middle + DIVERGED]
+    if diverged:
+        return f'seed {", ".join(map(str, diverged))} diverged'
+    if warning:
+        return 'the trials are too short'
+    if found.excludes_zero and found.mean < 0 < max(differences):
+        return 'not every seed is better'
+    return ''
+
+
+def about(stage: str, idea: Idea, baseline: str) -> dict:
     """Returns the fields of a row that say what is compared. All that a failed idea has."""
     return {
         'stage': stage,
         'idea': idea.name,
-        'against': against.name,
         'changes': idea.changes,
         'code': idea.code,
         'baseline': baseline,
@@ -160,7 +260,7 @@ def _reached(row, unit, times):
     return values[-1] + slope * (wanted - steps[-1])
 
 
-def verdict(found: Difference | None, least: float, looks: int = 1) -> str:
+def verdict(found: Difference | None, least: float) -> str:
     """Returns 'better', 'worse', 'no difference that matters', or why none can be concluded."""
     if found is None:
         return 'cannot be compared: another validation text'
@@ -172,7 +272,7 @@ def verdict(found: Difference | None, least: float, looks: int = 1) -> str:
         return NO_MATTER
     if found.excludes_zero:
         return 'better' if found.mean < 0 else 'worse'
-    needed = statistics.seeds_needed(found, looks)
+    needed = statistics.seeds_needed(found)
     if needed is None:
         return f'cannot tell, nor would {statistics.MOST:,} seeds'
     return f'cannot tell; {needed} seeds would, were the difference this large'
@@ -186,25 +286,66 @@ def latest(rows: Iterable[dict], stage: str) -> list[dict]:
     found = {}
     for row in rows:
         if row['stage'] == stage:
-            found[row['idea'], row['against'], row['baseline']] = row
+            found[row['idea'], row['baseline']] = row
     return list(found.values())
 
 
-def believed(rows: Iterable[dict]) -> set[str]:
-    """Returns the keys of the confirmations that are believed.
+def plan(rows: Sequence[dict], several: Mapping[str, Idea], n: int, baseline: str) -> dict:
+    """Returns the row of a confirmation that is to be trained, with n seeds.
 
-    At most SHARE of them is false, on average, however many ideas the search has tried
-    (statistics.believed). Every confirmation of the ledger counts, also of an idea that was edited
-    and confirmed again. So an idea that was just believed may no longer be after further ones.
+    An interrupted confirmation of the same ideas goes on with its seeds. Any other gets seeds that
+    no earlier one had. So its p-values are independent of all that the search has seen.
     """
-    counted = tested(rows)
-    found = statistics.believed([row['p'] for row in counted], SHARE)
-    return {row['key'] for row, true in zip(counted, found) if true}
+    row = {
+        'stage': 'planned',
+        'ideas': {
+            name: {'changes': idea.changes, 'code': idea.code} for name, idea in several.items()
+        },
+        'baseline': baseline,
+        'updates': next(iter(several.values())).config.train.steps,
+    }
+    done = {(one['planned'], one['idea']) for one in rows if one['stage'] == 'confirm'}
+    first = FRESH
+    for before in planned(rows):
+        if row.items() <= before.items() and any(
+            (before['key'], name) not in done for name in before['ideas']
+        ):
+            return before
+        first = max(first, before['seeds'][-1] + 1)
+    return row | {'seeds': list(range(first, first + n))}
 
 
-def tested(rows: Iterable[dict]) -> list[dict]:
-    """Returns the confirmations that have a p-value."""
-    return [row for row in rows if row['stage'] == 'confirm' and row.get('p') is not None]
+def planned(rows: Iterable[dict]) -> list[dict]:
+    """Returns the rows of confirmations that were begun."""
+    return [row for row in rows if row['stage'] == 'planned']
+
+
+def tests(rows: Sequence[dict]) -> list[tuple[dict, float, dict | None]]:
+    """Returns (plan, level, the row of its confirmation) of each idea that was to be confirmed.
+
+    At most SHARE of the ideas with p <= level is false, on average (statistics.levels). All that
+    were begun count, in their order: edited ones, those under another name, and those that failed
+    or were given up, as if p were 1.
+    """
+    confirmed = {(row['planned'], row['idea']): row for row in rows if row['stage'] == 'confirm'}
+    plans = planned(rows)
+    found = [[confirmed.get((one['key'], name)) for name in one['ideas']] for one in plans]
+    p_values = [[_p(row) for row in batch] for batch in found]
+    levels = statistics.levels(p_values, SHARE)
+    return [
+        (one, level, row)
+        for one, batch, of_batch in zip(plans, found, levels)
+        for row, level in zip(batch, of_batch)
+    ]
+
+
+def _p(row):
+    return 1.0 if row is None or row.get('p') is None else row['p']
+
+
+def believed(rows: Sequence[dict]) -> set[str]:
+    """Returns the keys of the confirmations that are believed. Once believed, always believed."""
+    return {row['key'] for _, level, row in tests(rows) if row is not None and _p(row) <= level}
 
 
 def looks_better(row: dict) -> bool:
@@ -219,24 +360,20 @@ def looks_better(row: dict) -> bool:
 def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict]:
     """Returns {name: row} of screened ideas that look better than this baseline.
 
-    Without those that were confirmed or refuted with the same files.
+    Without those that were confirmed or refuted with the same fields and files, also under another
+    name.
     """
-
-    def what(row):
-        return row['idea'], row['changes'], row['code']
-
     known = [
-        what(row)
+        (row['changes'], row['code'])
         for row in rows
-        if row['stage'] == 'confirm' and row['baseline'] == baseline and row.get('runs')
+        if row['stage'] == 'confirm' and row['baseline'] == baseline
     ]
     return {
         row['idea']: row
         for row in latest(rows, 'screen')
-        if row['against'] == BASELINE
-        and row['baseline'] == baseline
+        if row['baseline'] == baseline
         and looks_better(row)
-        and what(row) not in known
+        and (row['changes'], row['code']) not in known
     }
 
 

@@ -1,4 +1,4 @@
-"""Paired differences over seeds, and the share of false ideas among those that are believed."""
+"""Paired differences over seeds, and the levels at which ideas are believed."""
 
 import math
 from collections.abc import Sequence
@@ -39,12 +39,8 @@ class Difference(NamedTuple):
         return -least <= self.low and self.high <= least
 
 
-def paired(a: Sequence[float], b: Sequence[float], looks: int = 1) -> Difference:
-    """Returns the Difference of values of the same seeds in the same order.
-
-    looks: how many times an interval is computed before it may be reported. Each look gets an equal
-    part of the 5% (Bonferroni), so that all intervals hold with 95% probability, whenever you stop.
-    """
+def paired(a: Sequence[float], b: Sequence[float]) -> Difference:
+    """Returns the Difference of values of the same seeds in the same order."""
     differences = np.subtract(a, b, dtype=np.float64)
     n = len(differences)
     mean = float(np.mean(differences))
@@ -54,38 +50,70 @@ def paired(a: Sequence[float], b: Sequence[float], looks: int = 1) -> Difference
     if sd == 0:
         return Difference(n, mean, mean, mean, float(mean >= 0), sd)
     error = sd / math.sqrt(n)
-    half = quantile(n, looks) * error
+    half = quantile(n) * error
     p = float(special.stdtr(n - 1, mean / error))
-    return Difference(n, mean, mean - half, mean + half, min(1.0, p * looks), sd)
+    return Difference(n, mean, mean - half, mean + half, p, sd)
 
 
-def quantile(n: int, looks: int = 1) -> float:
-    """Returns half the width of the interval of n seeds, in standard errors. With three seeds and
-    one look it is 4.303."""
-    return float(special.stdtrit(n - 1, 1 - 0.025 / looks))
+def quantile(n: int) -> float:
+    """Returns half the width of the interval of n seeds, in standard errors. With three seeds it is
+    4.303."""
+    return float(special.stdtrit(n - 1, 1 - 0.025))
 
 
-def seeds_needed(found: Difference, looks: int = 1) -> int | None:
+def seeds_needed(found: Difference) -> int | None:
     """Returns how many seeds would make the interval exclude zero, with the mean and sd found.
     None if they are more than MOST."""
     return next(
         (
             n
             for n in range(max(2, found.n), MOST + 1)
-            if quantile(n, looks) * found.sd < abs(found.mean) * math.sqrt(n)
+            if quantile(n) * found.sd < abs(found.mean) * math.sqrt(n)
         ),
         None,
     )
 
 
-def believed(p_values: Sequence[float], share: float = 0.05) -> list[bool]:
-    """Returns which null hypotheses to reject (Benjamini and Hochberg, 1995).
+# SAFFRON (Ramdas, Zrnic, Wainwright and Jordan, 2018)
+CANDIDATE = 0.5  # lambda: a larger p-value costs the later tests some of their level
+DECAY = 1.6  # of the levels: gamma_j is proportional to j ** -DECAY
+WEALTH = 0.9  # W_0 / share: what is spent before the first rejection
 
-    On average at most this share of the rejected hypotheses is true, if the p-values are
-    independent, or positively dependent, as those of ideas that share their baseline's runs.
+
+def levels(batches: Sequence[Sequence[float]], share: float = 0.05) -> list[list[float]]:
+    """Returns the level of each test of a search, in its order: p <= level rejects.
+
+    On average at most this share of the rejected hypotheses is true, whenever the search ends and
+    whatever it does after a rejection. For this the p-values must be independent of earlier ones,
+    as those of fresh seeds are. Within a batch they may depend on each other, as those of ideas
+    that share their baseline's runs: no level depends on a p-value of its own batch (Zrnic, Ramdas
+    and Jordan, 2021).
+
+    batches: the p-values of each batch.
     """
-    order = np.argsort(p_values)
-    limits = share * np.arange(1, len(order) + 1) / max(1, len(order))
-    passing = np.flatnonzero(np.asarray(p_values, float)[order] <= limits)
-    rejected = set(order[: passing[-1] + 1]) if len(passing) else set()
-    return [i in rejected for i in range(len(order))]
+    found: list[list[float]] = []
+    earlier: list[float] = []  # p-values of earlier batches
+    rejected: list[int] = []  # places in `earlier`
+    for batch in batches:
+        of_batch = []
+        for place in range(len(batch)):
+            level = WEALTH * share * _gamma(earlier, 0, place)
+            for number, rejection in enumerate(rejected):
+                earned = share if number else (1 - WEALTH) * share
+                level += earned * _gamma(earlier, rejection + 1, place)
+            of_batch.append(min(CANDIDATE, (1 - CANDIDATE) * level))
+        rejected += [
+            len(earlier) + place
+            for place, (p, level) in enumerate(zip(batch, of_batch))
+            if p <= level
+        ]
+        earlier += batch
+        found.append(of_batch)
+    return found
+
+
+def _gamma(earlier, since, place):
+    """gamma_j of the test at a place of the present batch: j counts the tests since a place in
+    `earlier` without the candidates among them."""
+    j = 1 + place + sum(p > CANDIDATE for p in earlier[since:])
+    return j**-DECAY / special.zeta(DECAY)

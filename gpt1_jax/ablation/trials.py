@@ -1,59 +1,54 @@
-"""Trials: an idea trained with a seed, its losses and scores, a row of OUT/results.jsonl."""
+"""Trials: an idea trained with a seed, and its losses, a row of OUT/results.jsonl."""
 
 import contextlib
 import pathlib
 import shutil
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from ml_collections import ConfigDict
+import numpy as np
 
-from gpt1_jax import pretraining, storage, user_code, zero_shot
+from gpt1_jax import pretraining, storage, user_code
+from gpt1_jax.ablation import text
 from gpt1_jax.ablation.ideas import Idea
-from gpt1_jax.configs import zero_shot as zero_shot_config
-from gpt1_jax.runs import provenance, results
+from gpt1_jax.data import tokens
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import load
+from gpt1_jax.models import build, causality
+from gpt1_jax.parallel import sharding
+from gpt1_jax.runs import provenance, results, workdir
 
 FILE = 'results.jsonl'
+WINDOWS = 8  # of validation text, on which the trained model is examined
+FIELDS = {'key': str, 'seed': int, 'loss': float, 'bits_per_byte': float, 'curve': list}
+FIELDS |= {'updates': int, 'tokens': int, 'text': dict, 'changes': dict, 'ledger': str}
 
 
-def files_of(tasks: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Returns {task: {file: hash}} of the files that scoring reads. tasks: {task: directory}.
-    UserError if a file is missing."""
-    return {
-        task: zero_shot.files(_scoring(task, directory))[1] for task, directory in tasks.items()
-    }
+def read(out: pathlib.Path) -> list[dict]:
+    """Returns the rows of all trials. UserError naming a damaged line."""
+    return results.read(out / FILE, FIELDS, continued=True)
 
 
-def done(idea: Idea, seed: int, rows: Sequence[dict], files: Mapping[str, Mapping]) -> dict | None:
-    """Returns the row of a finished trial that is scored on these files of all tasks, or None."""
+def done(idea: Idea, seed: int, rows: Sequence[dict]) -> dict | None:
+    """Returns the row of a finished trial, or None."""
     key = idea.key(seed)
-    return next(
-        (
-            row
-            for row in rows
-            if row['key'] == key
-            and all(
-                row['tasks'].get(task, {}).get('files') == of_task
-                for task, of_task in files.items()
-            )
-        ),
-        None,
-    )
+    return next((row for row in rows if row['key'] == key), None)
 
 
-def train(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path) -> dict:
-    """Trains or resumes a trial, scores it, and returns its row, which is written first.
+def train(idea: Idea, seed: int, out: pathlib.Path, head: str, keep: bool = False) -> dict:
+    """Trains or resumes a trial, examines it, and returns its row, which is written first.
 
-    What it prints goes to OUT/runs/KEY.log. config: as configs/ablate.py returns it. UserError as
-    in pretraining.run and zero_shot.run.
+    What it prints goes to OUT/runs/KEY.log. head: the digest of the ledger's last line. keep: its
+    checkpoints. UserError as in pretraining.run, and for a model whose trained weights are not
+    causal.
     """
     directory = out / 'runs' / idea.key(seed)
     if _moved(directory, idea):
         shutil.rmtree(directory)
     with logged(directory):
-        row = _train(idea, seed, config, directory)
+        row = _train(idea, seed, directory) | {'ledger': head}
     results.append(out / FILE, row)
-    if not config.keep_checkpoints:
+    if not keep:
         shutil.rmtree(directory / 'checkpoints', ignore_errors=True)
     return row
 
@@ -79,7 +74,7 @@ def _moved(directory, idea):
     return code != user_code.digests(idea.config.to_dict()).get('code', {})
 
 
-def _train(idea, seed, config, directory):
+def _train(idea, seed, directory):
     run = pretraining.run(idea.of_seed(seed), directory)
     measured = results.read(run.metrics)
     curve = [
@@ -94,6 +89,7 @@ def _train(idea, seed, config, directory):
             speeds += [row['tokens_per_s']] * (row['step'] - before)
             before = row['step']
     parameters = (run.path / 'parameters.txt').read_text().split()[-1]  # the table's last line
+    place = storage.path(idea.config.data.tokens)
     return {
         'kind': 'ablate',
         'key': directory.name,
@@ -105,30 +101,26 @@ def _train(idea, seed, config, directory):
         'curve': curve,
         'updates': idea.config.train.steps,
         'tokens': idea.tokens,
-        'text': {
-            'bytes': idea.manifest['splits']['valid']['bytes'],
-            'tokenizer': idea.manifest['tokenizer'],
-        },
+        'text': text.describe(place, idea.manifest),
         'parameters': int(parameters.replace(',', '')),
         'tokens_per_s': statistics.median(speeds),
-        'tasks': {
-            task: _scored(task, directory, run, seed) for task, directory in config.tasks.items()
-        },
+        'examined': examine(idea, run),
         **provenance.versions(),
     }
 
 
-def _scored(task, directory, run, seed):
-    """Returns the row of a task's first metric over all of its items, at the last step."""
-    scored = _scoring(task, directory)
-    scored.init_from = str(run.path)
-    row = next(row for row in zero_shot.run(scored, [run.steps()[-1]]) if row['group'] is None)
-    return {
-        name: row[name] for name in ('metric', 'value', 'n', 'group', 'predictions', 'files')
-    } | {'seed': seed}
+def examine(idea: Idea, run: workdir.Run) -> float:
+    """Returns by how much a state of the trained model moved that must not, on validation text.
 
-
-def _scoring(task, directory):
-    scored = zero_shot_config.get_config(task)
-    scored.data.dir = directory
-    return scored
+    UserError if it depends on later tokens or other rows (models/causality.py). Before training the
+    same is tried with random weights, which do not show what only training opens.
+    """
+    valid = tokens.open_split(storage.path(idea.config.data.tokens), 'valid')
+    n_ctx = idea.config.model.n_ctx
+    rows = [valid.window(i, n_ctx)[:-1] for i in valid.evenly_spaced(WINDOWS, n_ctx)]
+    _, params = load.pretrained(run, run.steps()[-1], sharding.make_mesh())
+    model = build.backbone(run.config['model'] | {'dtype': 'float32'})
+    found = causality.examine(model, params, np.stack(rows))
+    if found.fault:
+        raise UserError(f'after training {found.fault}: the model must be causal')
+    return found.largest

@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gpt1_jax import user_code
 from gpt1_jax.errors import UserError, did_you_mean, in_code, shown
@@ -63,33 +62,6 @@ def backbone(fields: dict) -> Any:
 def shapes(module: Any) -> Any:
     """The parameters of a backbone as ShapeDtypeStructs."""
     return jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-
-
-def check_causal(fields: dict) -> None:
-    """UserError if with the user's code in `fields` a state depends on later tokens.
-
-    The loss would then be far too low. Computed for three tokens, with random weights.
-    """
-    named = [fields.get('kind'), *dict(fields.get('ops', {})).values()]
-    named = [name for name in named if user_code.names_code(name)]
-    if named and _sees_later_tokens(backbone(fields | {'vocab_size': 3})):
-        raise UserError(
-            f'config.model: with {", ".join(named)} a state depends on later tokens: the model '
-            'must be causal'
-        )
-
-
-@functools.cache
-def _sees_later_tokens(model):
-    """Whether the states of a row change if only its last token does."""
-    generator = np.random.default_rng(0)
-    params = jax.tree.map(
-        lambda x: generator.normal(0, 0.1, x.shape).astype(x.dtype), shapes(model)
-    )
-    rows = jnp.array([[0, 1, 2], [0, 1, 0]])[:, : model.config.n_ctx]
-    states = jax.jit(lambda params: model.apply({'params': params}, rows)[0])(params)
-    a, b = np.asarray(states, np.float32)[:, :-1]
-    return bool(np.any(np.abs(a - b) > 1e-3 * np.max(np.abs(a), initial=0)))
 
 
 def precision(config: Any) -> Callable[[], contextlib.AbstractContextManager]:
