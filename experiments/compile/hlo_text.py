@@ -93,7 +93,8 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
     for line in text.splitlines():
         header = re.match(r'(ENTRY )?%?([\w.\-]+) \(.*\{$', line)
         if header:
-            current, found[header[2]] = header[2], []
+            current = header[2]
+            found[current] = []
             entry = current if header[1] else entry
         elif current is not None and ' = ' in line:
             found[current].append(_instruction(current, line))
