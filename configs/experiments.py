@@ -82,17 +82,16 @@ def get_config():
     config.zero_shot = ConfigDict()  # overrides of configs/zero_shot.py for a task
     config.zero_shot_steps = ()  # pretraining steps that are scored ((): all that are saved)
 
-    # experiments.learning_curves: each condition's best trial is run on every number of training
-    # rows.
+    # experiments.learning_curves: each condition is trained on every number of training rows.
     config.curves = ConfigDict()
     config.curves.tasks = ('sst2', 'mnli')  # a curve each
     config.curves.rows = (500, 2000, 8000, 20000)  # training rows of the points
     # also possible: 'no_aux', without the auxiliary LM (Table 5)
     config.curves.conditions = ('full', 'no_pretraining')
     config.curves.seeds = (0, 1, 2)  # runs of each point
-    # (peak rate, updates)
-    config.curves.trials = ((6.25e-5, 1000), (1.25e-4, 1000), (2.5e-4, 1000))
-    config.curves.trial_rows = 2000  # training rows of a trial
+    # of each condition, its peak rate
+    config.curves.rates = ConfigDict(dict.fromkeys(('full', 'no_pretraining', 'no_aux'), 1.25e-4))
+    config.curves.updates = 1000  # of a run, at least, in whole epochs
 
     config.submission = ConfigDict()  # experiments.glue_submission: the fine-tuned run of each task
     for task in GLUE:

@@ -64,9 +64,9 @@ def get_config(part=None):
     config.grid_seeds = (0,)  # one run a setting
     config.curves.tasks = ('sst2',)  # a curve each
     config.curves.rows = (500, 2000, 8000, 20000)  # training rows of a point
-    # (peak rate, updates)
-    config.curves.trials = ((2.5e-4, 300), (5e-4, 300), (1e-3, 300), (5e-4, 600))
-    config.curves.trial_rows = 1000  # training rows of a trial
+    # the best of three on SST-2 (see above)
+    config.curves.rates.update(dict.fromkeys(config.curves.rates, 5e-4))
+    config.curves.updates = 300
     config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all layers
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'data': {'rows': 1000}})  # the same at every update

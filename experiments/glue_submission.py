@@ -4,10 +4,10 @@ python -m experiments.glue_submission --config=configs/experiments.py --out=subm
     --config.submission.cola=runs/cola --config.submission.mnli=runs/mnli ...
 
 The zip has eleven files for nine tasks: MNLI has two test sets, and MNLI's model also predicts AX.
-If a task has no run in config.submission, and --config.pretrained and --config.data are given, it
-is fine-tuned as in Tables 2 and 4, with its first seed. The parameters that were best on dev are
-used, as in the released code. --selection=final uses the last parameters. The rows of each file are
-compared with its test file, and the same predictions give the same bytes.
+If a task has no run in config.submission, its run of the tables with the first seed is taken from
+config.out (`experiments.tables` with --config.keep_checkpoints=True). The parameters that were best
+on dev are used, as in the released code. --selection=final uses the last parameters. The rows of
+each file are compared with its test file, and the same predictions give the same bytes.
 """
 
 import io
@@ -60,22 +60,16 @@ MEMBERS = {
     'AX.tsv': Member('mnli', 'ax', NLI),
 }  # GLUE's diagnostic set, by the model of MNLI
 TASKS = tuple(dict.fromkeys(member.task for member in MEMBERS.values()))
-INCOMPLETE = 'a submission needs all nine tasks and their test files: '
 
 
-def run(
-    config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', dry_run: bool = False
-) -> None:
+def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best') -> None:
     """Predict every test set with its task's run, and write the zip `out`.
 
     A set of another size than the published set gets a warning, because the leaderboard would
     refuse it. config: configs/experiments.py's. Its `submission` names a run directory for a task.
-    selection: 'best' or 'final' parameters. dry_run: look for runs and files, list the runs to
-    fine-tune, and stop. UserError with all missing runs and test files.
+    selection: 'best' or 'final' parameters. UserError with all missing runs and test files.
     """
-    runs = open_runs(config, dry_run)
-    if dry_run:
-        return
+    runs = open_runs(config)
     members = {}
     for name, member in MEMBERS.items():
         tuned = runs[member.task]
@@ -91,61 +85,43 @@ def run(
     write(out, members)
 
 
-def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Run]:
-    """Return {task: its run}, from `config.submission` or by fine-tuning a pretrained run.
-
-    UserError with every missing run and test file, before any fine-tuning.
-    """
+def open_runs(config: ConfigDict) -> dict[str, workdir.Run]:
+    """Return {task: its run}, from `config.submission` or of the tables. UserError with every
+    missing run and test file."""
     runs = {}
-    to_make = []
     problems = []
     for task in TASKS:
         try:
-            if config.submission.get(task):
-                runs[task] = _open(config.submission[task], task)
-                directory = runs[task].config['data']['dir']
-            elif config.pretrained and config.data:
-                to_make.append(task)
-                directory = run_list.directory(config, task)
-            else:
-                raise UserError(f'no run: give --config.submission.{task}=DIR')
+            runs[task] = _open(config.submission[task] or _of_tables(config, task), task)
         except UserError as error:
             problems.append(f'{task}: {error}')
             continue
-        if task in to_make and not run_list.has_train_and_dev(task, directory):
-            problems.append(f'{task}: {directory} lacks files of train or dev')
         for member in (member for member in MEMBERS.values() if member.task == task):
             try:
-                tasks.get(task).files(directory, member.split)
+                tasks.get(task).files(runs[task].config['data']['dir'], member.split)
             except UserError as error:
                 problems.append(f'{task}: {error}')
     if problems:
-        raise UserError(INCOMPLETE + '; '.join(problems))
-    return runs | _fine_tune(config, to_make, dry_run)
-
-
-def _fine_tune(config, tasks_to_make, dry_run):
-    """Fine-tune tasks with their first seed, and return {task: its run}, empty in a dry run."""
-    specs = [
-        run
-        for task in tasks_to_make
-        for run in run_list.finetune_runs(
-            config, task, 'full', seeds=run_list.seeds_of(config, task)[:1], keep=True
+        raise UserError(
+            f'a submission needs all nine tasks and their test files: {"; ".join(problems)}'
         )
-    ]
-    outcomes = runner.carry_out(config, specs, dry_run) if specs else []
-    failed = [
-        f'{each.task}: {each.error or "not fine-tuned yet"}'
-        for each in outcomes
-        if each.status in ('no data', 'failed', 'left out')
-    ]
-    if failed:
-        raise UserError(INCOMPLETE + '; '.join(failed))
-    return {
-        each.task: _open(each.rows[0]['run'], each.task)
-        for each in outcomes
-        if each.status in ('done', 'ran')
-    }
+    return runs
+
+
+def _of_tables(config, task):
+    """Return the directory of the tables' run of a task with its first seed."""
+    if config.pretrained and config.data:
+        seeds = run_list.seeds_of(config, task)[:1]
+        (run,) = run_list.finetune_runs(config, task, 'full', seeds=seeds, keep=True)
+        run = runner.look_up(run, results.read(runner.results_path(config)), config.any_version)
+        if run.status == 'done':
+            return run.rows[0]['run']
+        if run.error:
+            raise UserError(run.error)
+    raise UserError(
+        f'no run: give --config.submission.{task}=DIR, or make the tables with '
+        '--config.keep_checkpoints=True'
+    )
 
 
 def check(name: str, ids: Sequence[str], wanted: Sequence[str], labels: Sequence[str]) -> None:
@@ -230,17 +206,13 @@ def _define_flags():
         fine_tuned.SELECTIONS,
         'Parameters: best on dev, or those of the last step.',
     )
-    flags.DEFINE_bool(
-        'dry_run', False, 'Look for runs and test files, list what would be fine-tuned, and stop.'
-    )
 
 
 def main() -> None:
     f = flags.FLAGS
     run_list.find_models(f.config)
-    run(f.config, f.out, f.selection, f.dry_run)
-    if not f.dry_run:
-        print(f'{f.out}: {len(MEMBERS)} files, checked')
+    run(f.config, f.out, f.selection)
+    print(f'{f.out}: {len(MEMBERS)} files, checked')
 
 
 if __name__ == '__main__':

@@ -5,12 +5,10 @@ python -m experiments.learning_curves --config=configs/overnight_cpu.py \\
     --config.out=runs/curves [--dry_run]
 python -m experiments.learning_curves --draw=experiments/results/ten_minutes_gpu
 
-The curves are over the number of training rows. First each condition of config.curves.conditions
-has its own search: every (rate, updates) of config.curves.trials trains on config.curves.trial_rows
-rows and is scored on other rows of the training file. A single trial needs no search. With the best
-trial, the condition then trains on each number of rows of config.curves.rows, or on all rows if the
-set has fewer, and is scored on dev. A logistic regression of n-grams (scikit-learn) is trained on
-the same rows.
+The curves are over the number of training rows. Each condition of config.curves.conditions trains
+at its rate of config.curves.rates on each number of rows of config.curves.rows, or on all rows if
+the set has fewer, and is scored on dev. A logistic regression of n-grams (scikit-learn) is trained
+on the same rows.
 
 The program writes learning_curves.json, .md and .png in config.out, and sets.png. sets.png shows
 each set with all of its rows, the best baseline without a model, and the paper's result. The
@@ -34,8 +32,6 @@ from experiments.paper import numbers, scores
 from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import tables
-from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs.markdown import table
 from gpt1_jax.training.transfer import EPOCHS
@@ -50,16 +46,12 @@ CONDITIONS = {
     'no_pretraining': 'from scratch',
     'no_aux': 'without the auxiliary LM',
 }
-HELD_OUT = 1000  # rows of a training file that score its trials
 # The names in sets.png
 LEGEND = ('from scratch', 'pretrained', 'best word-count baseline', 'the paper, 117M (test)')
-SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
-NO_HEADER = ('cola', 'scitail')  # sets whose training file begins with a row
-Trial = tuple[float, int]  # (peak rate, updates)
 
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
-    """Search, train, write the curves, and return the lines of learning_curves.md.
+    """Train, write the curves, and return the lines of learning_curves.md.
 
     A dry run returns no lines. Sets without data are named and left out. UserError for a mistake in
     the config, and, after the curves are written, if runs failed.
@@ -68,19 +60,10 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     if importlib.util.find_spec('sklearn') is None:  # checked now, because n-grams run last
         raise UserError("the n-grams need scikit-learn: pip install 'gpt1_jax[baselines]'")
     config = with_data(config)
-    trials = runner.carry_out(config, trial_runs(config), dry_run)
-    if dry_run and any(not run.rows for run in trials):
-        print('then, with the best of the trials, here the first:')
-        trials = []
-    chosen = {
-        (task, condition): best_trial(config, trials, task, condition)
-        for task in config.curves.tasks
-        for condition in config.curves.conditions
-    }
-    runs = runner.carry_out(config, curve_runs(config, chosen), dry_run)
+    runs = runner.carry_out(config, curve_runs(config), dry_run)
     if dry_run:
         return []
-    found = {'trials': [trial_row(run) for run in trials], 'points': list(points(config, runs))}
+    found = {'points': list(points(config, runs))}
     path = pathlib.Path(config.out) / 'learning_curves.json'
     record.write(str(path), found)
     text = publish(path)
@@ -121,59 +104,32 @@ def with_data(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def trial_runs(config: ConfigDict) -> list[Run]:
-    """Return a run of seed 0 for each task, condition and trial, on a part of the training rows.
-    There are no runs for a single trial."""
-    if len(config.curves.trials) == 1:
-        return []
-    config = config.copy_and_resolve_references()
-    parts = pathlib.Path(config.out) / 'parts'
-    for task in config.curves.tasks:
-        divide(task, run_list.directory(config, task), parts / task)
-        config.directories[task] = task
-    config.data = str(parts)
-    return [
-        run
-        for task in config.curves.tasks
-        for rows in rows_of(config, task, (config.curves.trial_rows,))
-        for condition in config.curves.conditions
-        for trial in config.curves.trials
-        for run in with_trial(config, task, f'{condition}@trial', trial, rows, (0,))
-    ]
-
-
-def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
+def curve_runs(config: ConfigDict) -> list[Run]:
     """Return the runs of every point, all runs of a seed before the next seed."""
     return [
         run
         for seed in config.curves.seeds
         for task in config.curves.tasks
-        for rows in rows_of(config, task, config.curves.rows)
+        for rows in rows_of(config, task)
         for condition in config.curves.conditions
-        for run in with_trial(
-            config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,)
-        )
+        for run in runs_on(config, task, condition, rows, seed)
     ]
 
 
-def rows_of(config: ConfigDict, task: str, wanted: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of training rows of a task's points: the wanted numbers, or at most all
-    its rows."""
+def rows_of(config: ConfigDict, task: str) -> tuple[int, ...]:
+    """Return the numbers of training rows of a task's points, at most all its rows."""
     n = len(baselines.read(task, run_list.directory(config, task), 'train', None))
-    return tuple(dict.fromkeys(min(rows, n) for rows in wanted))
+    return tuple(dict.fromkeys(min(rows, n) for rows in config.curves.rows))
 
 
-def with_trial(
-    config: ConfigDict, task: str, condition: str, trial: Trial, rows: int, seeds: Sequence[int]
-) -> list[Run]:
-    """Return fine-tuning runs of a trial on `rows` rows. They last the paper's three epochs, or
-    more if the trial's updates need more."""
-    rate, updates = trial
-    if rows < config.finetune.batch.size:
-        raise UserError(
-            f'{task}: {rows} training rows are fewer than a batch, {config.finetune.batch.size}'
-        )
-    epochs = max(EPOCHS, math.ceil(updates / (rows // config.finetune.batch.size)))
+def runs_on(config: ConfigDict, task: str, condition: str, rows: int, seed: int) -> list[Run]:
+    """Return the fine-tuning run of a condition on `rows` rows. It lasts the paper's three epochs,
+    or more if config.curves.updates need more."""
+    batch = config.finetune.batch.size
+    if rows < batch:
+        raise UserError(f'{task}: {rows} training rows are fewer than a batch, {batch}')
+    rate = config.curves.rates[condition]
+    epochs = max(EPOCHS, math.ceil(config.curves.updates / (rows // batch)))
     settings = {
         'optimizer.peak_rate': rate,
         'train.epochs': epochs,
@@ -182,56 +138,8 @@ def with_trial(
         'eval.selections': ('final',),
     }
     return run_list.finetune_runs(
-        config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds
+        config, task, f'{condition}@rows={rows},{rate:g},{epochs}', settings, (seed,)
     )
-
-
-def divide(task: str, directory: str, part: pathlib.Path) -> None:
-    """Write PART/train.tsv and dev.tsv, both from a set's training file with one row a line.
-
-    UserError if the training rows are not a single, separate text file (RACE, Story Cloze, TFDS,
-    Parquet).
-    """
-    train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
-    if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
-        raise UserError(
-            f'{task}: its training rows are not one text file of their own, so that no part of '
-            f'them can score trials: {SINGLE}'
-        )
-    names = [pathlib.Path(files[0]) for files in (train, dev)]
-    with names[0].open(encoding='utf-8', newline='\n') as file:
-        # Str.splitlines would also split at characters inside a row, as U+2028
-        rows = file.readlines()
-    header = '' if task in NO_HEADER or tables.is_json(names[0]) else rows.pop(0)
-    if len(rows) <= HELD_OUT:
-        raise UserError(
-            f'{names[0]}: {len(rows)} rows leave none to train on beside the {HELD_OUT:,} that '
-            f'score trials: {SINGLE}'
-        )
-    dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
-    part.mkdir(parents=True, exist_ok=True)
-    for name, held_out in zip(names, (False, True)):
-        chosen = [row for i, row in enumerate(rows) if (i in dev) == held_out]
-        (part / name.name).write_text(header + ''.join(chosen), encoding='utf-8', newline='')
-
-
-def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: str) -> Trial:
-    """Return the trial with the highest metric on the held-out rows, the first of equal trials."""
-    if not trials:
-        return config.curves.trials[0]
-    own = [run for run in trials if (run.task, run.condition.split('@')[0]) == (task, condition)]
-    for run in own:
-        if not run.rows:
-            raise UserError(
-                f'{task}, {CONDITIONS[condition]}: a trial without a result ({run.status}): none '
-                'can be chosen'
-            )
-
-    def value(pair):
-        found = result(pair[1])['value']
-        return -math.inf if math.isnan(found) else found
-
-    return max(zip(config.curves.trials, own), key=value)[0]
 
 
 def result(run: Run) -> dict:
@@ -242,18 +150,6 @@ def result(run: Run) -> dict:
         for row in run.rows
         if (row['metric'], row['split'], row['group']) == (metric, 'dev', None)
     )
-
-
-def trial_row(run: Run) -> dict:
-    tuned = run.config
-    return {
-        'task': run.task,
-        'condition': CONDITIONS[run.condition.split('@')[0]],
-        'rate': tuned.optimizer.peak_rate,
-        'rows': tuned.data.train_rows,
-        'epochs': tuned.train.epochs,
-        'value': result(run)['value'],
-    }
 
 
 def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
@@ -292,7 +188,7 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
                     'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()},
                     **more,
                 }
-            (run,) = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
+            (run,) = runs_on(config, task, 'full', rows, 0)
             row = next(
                 row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev'
             )
@@ -349,75 +245,34 @@ def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict])
     rows = best_rows(points, known)
     if not rows:
         return
-    scratch_colour = figures.COLOURS['scratch']
-    colour = figures.COLOURS['pretrained']
+    scratch, pretrained = (
+        {'color': figures.COLOURS[name], 'fmt': 'o', 'markersize': 8, 'elinewidth': 1.2}
+        for name in ('scratch', 'pretrained')
+    )
+    baseline = {'color': 'black', 'fmt': '|', 'markersize': 20, 'markeredgewidth': 2.5}
+    paper = {'color': figures.GREY, 'fmt': 'D', 'markersize': 9, 'markerfacecolor': 'white'}
+    series = {
+        LEGEND[0]: (scratch, [row['scratch'] for row in rows]),
+        LEGEND[1]: (pretrained, [row['pretrained'] for row in rows]),
+        LEGEND[2]: (baseline, [row['baseline'] and {'value': row['baseline'][0]} for row in rows]),
+        LEGEND[3]: (paper, [row['paper'] and {'value': row['paper']} for row in rows]),
+    }
     with figures.plt.rc_context(figures.STYLE | {'font.size': 13}):
         figure, axes = figures.plt.subplots(figsize=(10, 0.48 * len(rows) + 1.5))
         for height, row in enumerate(rows):
-            before = row['scratch']
-            after = row['pretrained']
-            axes.plot(
-                [before['value'], after['value']],
-                [height, height],
-                color=colour,
+            axes.hlines(
+                height,
+                row['scratch']['value'],
+                row['pretrained']['value'],
+                color=figures.COLOURS['pretrained'],
                 alpha=0.35,
                 linewidth=5,
-                solid_capstyle='butt',
-                zorder=1,
             )
-            for found, shade, name in (
-                (before, scratch_colour, LEGEND[0]),
-                (after, colour, LEGEND[1]),
-            ):
-                reach = [[found['value'] - found['low']], [found['high'] - found['value']]]
-                axes.errorbar(
-                    found['value'],
-                    height,
-                    xerr=reach,
-                    fmt='o',
-                    color=shade,
-                    markersize=8,
-                    capsize=3,
-                    elinewidth=1.2,
-                    label=name if height == 0 else None,
-                    zorder=2,
-                )
-            if row['baseline']:
-                axes.plot(
-                    row['baseline'][0],
-                    height,
-                    marker='|',
-                    color='black',
-                    markersize=20,
-                    markeredgewidth=2.5,
-                    linestyle='none',
-                    label=LEGEND[2] if height == 0 else None,
-                    zorder=3,
-                )
-            if row['paper'] is not None:
-                axes.plot(
-                    row['paper'],
-                    height,
-                    marker='D',
-                    color=figures.GREY,
-                    markerfacecolor='white',
-                    markersize=9,
-                    linestyle='none',
-                    label=LEGEND[3] if height == 0 else None,
-                    zorder=2,
-                )
-        axes.set_yticks(range(len(rows)), [with_metric(row) for row in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
+        figures.forest(axes, [with_metric(row) for row in rows], series)
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(figures.PERCENT)
         axes.set_xlabel('dev score (%)')
-        axes.grid(axis='y', visible=False)
-        handles, names = axes.get_legend_handles_labels()
-        by_name = dict(zip(names, handles))
-        shown = [name for name in LEGEND if name in by_name]
         axes.legend(
-            [by_name[name] for name in shown],
-            shown,
             loc='lower center',
             bbox_to_anchor=(0.42, 1.0),
             ncols=4,
@@ -540,34 +395,35 @@ def lines(found: dict, known: Sequence[dict]) -> list[str]:
         body.append(
             [label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])]
         )
-    trials = [
-        [
-            label(row),
-            row['condition'],
-            f'{row["rate"]:g}',
-            f'{row["rows"]:,}',
-            row['epochs'],
-            scores.percent(row['value']),
-        ]
-        for row in found['trials']
-    ]
+    trials = found.get('trials', ())  # of the files that commit a88e6574 and earlier ones wrote
     searched = trials and [
         '## Trials',
         '',
-        f'Scored on up to {HELD_OUT:,} other rows of the training file; seed 0.',
+        'Scored on up to 1,000 other rows of the training file; seed 0.',
         '',
         *table(
-            ('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'), trials
+            ('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'),
+            [
+                [
+                    label(row),
+                    row['condition'],
+                    f'{row["rate"]:g}',
+                    f'{row["rows"]:,}',
+                    row['epochs'],
+                    scores.percent(row['value']),
+                ]
+                for row in trials
+            ],
         ),
     ]
+    chosen = 'the setting that its own search chose' if trials else 'the rate that the config names'
     seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
     return [
         '# Learning curves',
         '',
         f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over the '
-        'items, which leave out the spread between seeds. Every point of a condition has the '
-        'setting that its own search chose. Each difference is the pretrained score minus the '
-        'score to its left.',
+        'items, which leave out the spread between seeds. Every point of a condition has '
+        f'{chosen}. Each difference is the pretrained score minus the score to its left.',
         '',
         *table((*header, 'n-grams'), body),
         '## Each set with its most rows',

@@ -1,5 +1,5 @@
-"""Prepares a command before a program's imports, which take seconds: signals end it with one line,
-and it restarts with huge pages."""
+"""Prepares a command before its imports: huge pages, and the exit status of a run that is stopped
+before its first update."""
 
 import contextlib
 import os
@@ -9,20 +9,11 @@ import sys
 
 
 def before_imports(program: str) -> None:
-    # An interrupt would show a traceback of some import, or be lost there. cli.run makes interrupts
-    # a KeyboardInterrupt again.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupted)
     with_huge_pages()
     if program in ('pretrain', 'finetune', 'prepare'):
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, stopped)
-
-
-def _interrupted(number, frame):
-    os.write(2, b'error: interrupted\n')
-    os._exit(130)
 
 
 def stopped(number, frame):

@@ -113,10 +113,10 @@ own='gpt1 finetune --workdir=fine2 --init_from=run --label=my_label'
 cp reviews.csv other.csv && sed -i '1s/my label/my_label/' other.csv
 
 fails "did you mean 'pretrain'" gpt1 pretrian
-fails 'give --workdir' gpt1 pretrain
+fails 'workdir' gpt1 pretrain
 fails 'nowhere: no such file' gpt1 pretrain --workdir=run2 --config.data.corpus=nowhere
 fails 'config.data.corpus is empty' gpt1 pretrain --workdir=run2
-fails 'did you mean --config.batch.size' $again --batch_size=8
+fails 'help lists what there is' $again --batch_size=8
 fails 'batch.size' $again --config.batch.size=many
 fails 'batch.size = 10 is not divisible by batch.microbatches = 3' $again \
   --config.batch.size=10 --config.batch.microbatches=3

@@ -8,9 +8,12 @@ import signal
 import tempfile
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-# Most of a test's time is compiling, and most programs run once. So LLVM does not optimise. XLA's
-# passes are the same as in any run.
-os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0')
+# Most of a test's time is compiling, and most programs run once. So LLVM does not optimise, and XLA
+# writes fusions in its simpler way. Two different programs whose numbers must be equal to the bit
+# need the usual way, the fixture `fusion_emitters`.
+os.environ.setdefault(
+    'XLA_FLAGS', '--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
+)
 # The processes of the tests, and the programs that they start, share their compiled programs.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
     os.environ['JAX_COMPILATION_CACHE_DIR'] = programs = tempfile.mkdtemp(
@@ -56,6 +59,16 @@ def pretrained(tmp_path_factory):
         checkpoint__keep_steps=(2,),
     )
     return pretraining.run(config, base / 'run').path
+
+
+@pytest.fixture(scope='module')
+def fusion_emitters():
+    """Training steps that this process compiles have the fusions that users' steps have."""
+    from gpt1_jax.parallel import xla_options
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(xla_options, 'of', lambda _: {'xla_cpu_use_fusion_emitters': True})
+        yield
 
 
 @pytest.fixture

@@ -751,8 +751,8 @@ MUTATIONS = [
         (
             'a held lock is no obstacle',
             'runs/lock.py',
-            'raise _refusal(self._path, _record(self._read())) from None',
-            'return True',
+            'raise _refusal(path, found) from None',
+            'return None',
             'runs/test_lock.py::test_a_second_process_is_told_who_holds_it',
         ),
         (
@@ -763,18 +763,11 @@ MUTATIONS = [
             'runs/test_lock.py::test_nothing_is_left_of_a_lock_that_was_given_back',
         ),
         (
-            'a stale lock of this machine is waited for',
-            'runs/lock.py',
-            "not (excludes and found.get('machine') == _machine())",
-            'True',
-            'runs/test_lock.py::test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine',
-        ),
-        (
             'a process number of another container counts as one here',
             'runs/lock.py',
             "holder.get('numbers') == _numbers() is not None",
             'True',
-            'runs/test_lock.py::test_a_lease_of_a_process_here_that_has_ended_is_taken_over_at_once',
+            'runs/test_lock.py::test_without_flock_a_process_here_that_has_ended_is_not_waited_for',
         ),
         (
             'a file is written through a link that came with a run',
@@ -995,7 +988,7 @@ def main(words: list[str]) -> int:
             JAX_PLATFORMS='cpu',
             JAX_COMPILATION_CACHE_DIR=str(directory / 'programs'),
             JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS='0',
-            XLA_FLAGS='--xla_backend_optimization_level=0',
+            XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false',
         )
         status, output = run(directory, *dict.fromkeys(mutation.test for mutation in chosen))
         if status != 0:

@@ -2,12 +2,10 @@
 flags."""
 
 import re
-import sys
-import types
 
 import pytest
 
-from gpt1_jax import cli, pretraining
+from gpt1_jax import pretraining
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
 from tiny import cola, command, corpus, load_config, override, pretrain_config, python
@@ -15,10 +13,8 @@ from tiny import cola, command, corpus, load_config, override, pretrain_config, 
 
 def test_a_value_for_a_whole_group_of_fields_is_one_line(tmp_path):
     done = command('pretrain', '--config.optimizer=adam', f'--workdir={tmp_path}', check=2)
-    assert (
-        done.stderr == 'error: --config.optimizer=adam: is a group: set its fields, '
-        '--config.optimizer.FIELD=VALUE\n'
-    )
+    assert done.stderr.startswith('error: flag --config.optimizer=adam: Failed to parse')
+    assert done.stderr.count('\n') == 1
 
 
 @pytest.mark.full
@@ -35,16 +31,9 @@ def test_a_key_that_a_dict_of_the_config_lacks_is_named_with_its_flag(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    'flags, shown',
-    [
-        (['--config', 'configs/small_cpu.py', '--help'], '\n  finetune.batch.size: int = '),
-        (['--finetune.batch.size=8'], 'did you mean --config.finetune.batch.size?\n'),
-    ],
-)
-def test_a_program_of_the_experiments_knows_the_fields_of_its_config(flags, shown):
-    done = python('-m', 'experiments.tables', *flags)
-    assert shown in done.stdout + done.stderr and 'Traceback' not in done.stderr
+def test_a_program_of_the_experiments_shows_the_fields_of_its_config():
+    done = python('-m', 'experiments.tables', '--config', 'configs/small_cpu.py', '--help')
+    assert '\n  finetune.batch.size: int = ' in done.stdout and 'Traceback' not in done.stderr
 
 
 @pytest.mark.full
@@ -145,15 +134,3 @@ def test_a_platform_that_jax_does_not_have_is_one_line(tmp_path, platform):
     )
     assert found.stderr.count('\n') == 1
     assert found.stderr.startswith(f'error: JAX_PLATFORMS={platform}: jax has no such device here')
-
-
-def test_of_two_signals_at_once_python_s_complaint_is_not_shown(monkeypatch):
-    """It is the exception's own text in Python 3.11, and was the hook's message before."""
-    shown = []
-    monkeypatch.setattr(
-        sys, '__unraisablehook__', lambda unraisable: shown.append(str(unraisable.exc_value))
-    )
-    race = 'Signal 15 ignored due to race condition'
-    for message, error in ((None, OSError(race)), (race, None), (None, OSError('disk'))):
-        cli._unraisable(types.SimpleNamespace(exc_type=OSError, err_msg=message, exc_value=error))
-    assert shown == ['disk']

@@ -51,7 +51,7 @@ ALONE = {
     'orbax': {'runs.checkpoint'},
     'jax.experimental.pallas.triton': {'models.fast.pallas_triton'},  # deprecated
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
-    'matplotlib': {'ablation.report', 'evaluation.pictures'},
+    'matplotlib': {'ablation.report'},
     'tensorboardX': {'runs.tracker'},
     'wandb': set(),
     'trackio': set(),  # also there, by name

@@ -27,7 +27,7 @@ def text(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def straight(text, tmp_path_factory):
+def straight(text, tmp_path_factory, fusion_emitters):
     return pretraining.run(
         pretrain_config(text, tensorboard=True), tmp_path_factory.mktemp('straight') / 'run'
     )

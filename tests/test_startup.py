@@ -30,29 +30,6 @@ def begin(*words):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    'how, module', [(MODULE, 'numpy'), (SCRIPT, 'numpy'), (MODULE, 'gpt1_jax.runs.checkpoint')]
-)
-def test_an_interrupt_once_a_module_is_loaded_is_one_line(how, module):
-    process = begin(
-        '-X',
-        'importtime',
-        *how,
-        'generate',
-        '--init_from=novels',
-        '--prompt=cat',
-        '--tokens=100000',
-    )
-    assert any(line.rpartition('|')[2].strip() == module for line in process.stderr), 'never loaded'
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert [line for line in errors.splitlines() if not line.startswith('import time:')] == [
-        'error: interrupted'
-    ]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
     'how, words, number, status',
     [
         (MODULE, ['pretrain'], signal.SIGTERM, 75),

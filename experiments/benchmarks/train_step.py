@@ -20,9 +20,10 @@ from ml_collections import ConfigDict
 from experiments.benchmarks import record, timing
 from experiments.compile import check
 from experiments.lib import runner
-from gpt1_jax import cli, pretraining, rules
+from gpt1_jax import cli, pretraining, rules, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
+from gpt1_jax.models.fast import table as kernel_table
 from gpt1_jax.parallel import device_peaks, sharding, step_cost
 from gpt1_jax.runs.markdown import table
 
@@ -60,9 +61,10 @@ def measure(
     """Time the config's step on these devices, by default all of this machine.
 
     Returns {'device', 'tokens_per_s', 'lowest', 'highest', 'flops_per_token', 'mfu' or None,
-    'bytes' or None, **timing.measure}.
+    'bytes' or None, 'refused': {kernel: why plain XLA took its place}, **timing.measure}.
     """
     rules.validate(config, pretraining.RULES)
+    user_code.trust(config)  # the command names it, but a new process does not know
     model = check.backbone_of(config, vocab_size)
     mesh = sharding.make_mesh(**config.mesh, devices=devices)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
@@ -95,6 +97,7 @@ def measure(
         'flops_per_token': flops,
         'mfu': peak and flops * median / (peak * mesh.size),
         'bytes': (device.memory_stats() or {}).get('peak_bytes_in_use'),
+        'refused': {name: why for (name, *_), why in kernel_table.verdicts.items() if why},
         **found,
     }
 

@@ -1,31 +1,30 @@
 """The accelerators that a step can be compiled for without the hardware: `v5e:16x16` or `h200:8`.
 
 Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, and NVIDIA's
-datasheets. Peaks come from gpt1_jax/parallel/device_peaks.py.
+datasheets.
 """
 
 import contextlib
-import dataclasses
 import importlib.metadata
 import math
 import os
 import re
+from typing import NamedTuple
 
 from jax.experimental import topologies
 
 from gpt1_jax.errors import UserError
-from gpt1_jax.parallel import device_peaks
 
 
-@dataclasses.dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """A GPU's figures for XLA.
 
-    capability: CUDA's compute capability. cores: multiprocessors. fpus, threads: float32 units of a
-    multiprocessor, and threads that it runs at a time. shared: bytes of shared memory that a
-    program may ask for. l2, memory: bytes. clock: GHz.
+    kind: jax's device_kind. capability: CUDA's compute capability. cores: multiprocessors. fpus,
+    threads: float32 units of a multiprocessor, and threads that it runs at a time. shared: bytes of
+    shared memory that a program may ask for. l2, memory: bytes. bandwidth: bytes/s. clock: GHz.
     """
 
+    kind: str
     capability: tuple[int, int]
     cores: int
     fpus: int
@@ -33,113 +32,66 @@ class Gpu:
     shared: int
     l2: int
     memory: int
-    clock: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Chip:
-    """A kind of chip.
-
-    kind: jax's device_kind. memory: bytes. bandwidth: of memory, in bytes/s. clock: of a TPU's
-    cores, in cycles/s, the peak divided by the operations of its matrix units in a cycle (0 for
-    GPUs). axes: number of axes of a slice, which is a torus. rate: bytes/s that a chip sends over
-    all its links at once, half of the makers' figure, which adds up both directions. pod: chips in
-    the largest slice. wrap: an axis is closed to a ring if its length is a multiple of this.
-    """
-
-    name: str
-    kind: str
-    memory: float
     bandwidth: float
     clock: float
+
+
+class Chip(NamedTuple):
+    """A kind of chip. memory: bytes. axes: dimensions of a slice. pod: chips in the largest
+    slice."""
+
+    name: str
+    memory: float
     axes: int
-    rate: float
     pod: int
-    wrap: int = 0
     gpu: Gpu | None = None
 
-    @property
-    def peak(self) -> float:
-        """Dense bfloat16 FLOP/s."""
-        return device_peaks.peak(self.kind)
 
-
+_H200 = Gpu('NVIDIA H200', (9, 0), 132, 128, 2048, 232448, 60 * 2**20, 150754820096, 4.8e12, 1.98)
+_H100 = Gpu(
+    'NVIDIA H100 80GB HBM3', (9, 0), 132, 128, 2048, 232448, 50 * 2**20, 85 * 10**9, 3.35e12, 1.98
+)
+_A100 = Gpu(
+    'NVIDIA A100-SXM4-80GB', (8, 0), 108, 64, 2048, 166912, 40 * 2**20, 85 * 10**9, 2.039e12, 1.41
+)
+_B200 = Gpu('NVIDIA B200', (10, 0), 148, 128, 2048, 232448, 126 * 2**20, 192 * 10**9, 8e12, 1.965)
+_RTX4090 = Gpu(
+    'NVIDIA GeForce RTX 4090',
+    (8, 9),
+    128,
+    128,
+    1536,
+    101376,
+    72 * 2**20,
+    25 * 10**9,
+    1.008e12,
+    2.52,
+)
+_RTX5090 = Gpu(
+    'NVIDIA GeForce RTX 5090',
+    (12, 0),
+    170,
+    128,
+    1536,
+    101376,
+    96 * 2**20,
+    34 * 10**9,
+    1.792e12,
+    2.41,
+)
 CHIPS = {
     chip.name: chip
     for chip in (
-        # v4's page gives 1.1 PB/s of all-reduce for 4,096 chips, which makes 6 links of 45 GB/s.
-        # Its successors have 4 x 50, 6 x 100 and 4 x 100 GB/s, half of the 400, 1,200 and 800 GB/s
-        # of both directions.
-        Chip('v4', 'TPU v4', 32 * 2**30, 1228e9, 1.05e9, 3, 270e9, 4096, 4),
-        Chip('v5e', 'TPU v5 lite', 16 * 2**30, 819e9, 1.5e9, 2, 200e9, 256, 16),
-        Chip('v5p', 'TPU v5', 95 * 2**30, 2765e9, 1.75e9, 3, 600e9, 6144, 4),
-        Chip('v6e', 'TPU v6 lite', 32 * 2**30, 1640e9, 1.75e9, 2, 400e9, 256, 16),
-        Chip(
-            'h200',
-            'NVIDIA H200',
-            141e9,
-            4.8e12,
-            0,
-            1,
-            450e9,
-            8,
-            gpu=Gpu((9, 0), 132, 128, 2048, 232448, 60 * 2**20, 150754820096, 1.98),
-        ),
-        Chip(
-            'h100',
-            'NVIDIA H100 80GB HBM3',
-            80e9,
-            3.35e12,
-            0,
-            1,
-            450e9,
-            8,
-            gpu=Gpu((9, 0), 132, 128, 2048, 232448, 50 * 2**20, 85 * 10**9, 1.98),
-        ),
-        Chip(
-            'a100',
-            'NVIDIA A100-SXM4-80GB',
-            80e9,
-            2.039e12,
-            0,
-            1,
-            300e9,
-            8,
-            gpu=Gpu((8, 0), 108, 64, 2048, 166912, 40 * 2**20, 85 * 10**9, 1.41),
-        ),
-        Chip(
-            'b200',
-            'NVIDIA B200',
-            180e9,
-            8e12,
-            0,
-            1,
-            900e9,
-            8,
-            gpu=Gpu((10, 0), 148, 128, 2048, 232448, 126 * 2**20, 192 * 10**9, 1.965),
-        ),
-        Chip(
-            'rtx4090',
-            'NVIDIA GeForce RTX 4090',
-            24e9,
-            1.008e12,
-            0,
-            1,
-            32e9,
-            8,
-            gpu=Gpu((8, 9), 128, 128, 1536, 101376, 72 * 2**20, 25 * 10**9, 2.52),
-        ),
-        Chip(
-            'rtx5090',
-            'NVIDIA GeForce RTX 5090',
-            32e9,
-            1.792e12,
-            0,
-            1,
-            64e9,
-            8,
-            gpu=Gpu((12, 0), 170, 128, 1536, 101376, 96 * 2**20, 34 * 10**9, 2.41),
-        ),
+        Chip('v4', 32 * 2**30, 3, 4096),
+        Chip('v5e', 16 * 2**30, 2, 256),
+        Chip('v5p', 95 * 2**30, 3, 6144),
+        Chip('v6e', 32 * 2**30, 2, 256),
+        Chip('h200', 141e9, 1, 8, _H200),
+        Chip('h100', 80e9, 1, 8, _H100),
+        Chip('a100', 80e9, 1, 8, _A100),
+        Chip('b200', 180e9, 1, 8, _B200),
+        Chip('rtx4090', 24e9, 1, 8, _RTX4090),
+        Chip('rtx5090', 32e9, 1, 8, _RTX5090),
     )
 }
 
@@ -180,7 +132,7 @@ def devices(name: str) -> list:
         how = {
             'platform': 'cuda',
             'topology': f'1x1x{shape[0]}',
-            'target_config': description(chip),
+            'target_config': description(chip.gpu),
         }
     else:
         # Otherwise libtpu asks the cloud for this machine's name and type
@@ -215,35 +167,9 @@ def compiler(chip: Chip) -> str:
     )
 
 
-def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Returns (links that every chip of a slice has to neighbours, links of a chip in a torus).
-
-    An axis of length 2 has one link. A longer axis has two if it is closed to a ring. If it is
-    open, the chips at its ends have only one. NVLink through switches counts as one link, always
-    whole.
-    """
-    if not chip.wrap:
-        return 1, 1
-    return sum(2 if n % chip.wrap == 0 else 1 for n in shape if n > 1), 2 * chip.axes
-
-
-def link_seconds(chip: Chip, shape: tuple[int, ...], sent: float) -> tuple[float, float]:
-    """Returns (least, most) seconds in which each chip of a slice sends `sent` bytes.
-
-    least: over all its links at once. most: only over the links of one axis of the torus, both ways
-    round a ring or one way along an open axis.
-    """
-    in_use, whole = links(chip, shape)
-    if not in_use:
-        return 0.0, 0.0
-    least = sent / (chip.rate * in_use / whole)
-    return least, least * in_use / min(in_use, 2 if in_use == whole else 1)
-
-
-def description(chip: Chip) -> str:
+def description(gpu: Gpu) -> str:
     """Returns the `target_config` of jax.experimental.topologies for a GPU: CUDA's device
     properties, in XLA's form."""
-    gpu = chip.gpu
     major, minor = gpu.capability
     return f"""
 gpu_device_info {{
@@ -257,7 +183,7 @@ gpu_device_info {{
   block_dim_limit_x: 2147483647
   block_dim_limit_y: 65535
   block_dim_limit_z: 65535
-  memory_bandwidth: {chip.bandwidth:.0f}
+  memory_bandwidth: {gpu.bandwidth:.0f}
   l2_cache_size: {gpu.l2}
   clock_rate_ghz: {gpu.clock}
   device_memory_size: {gpu.memory}
@@ -269,5 +195,5 @@ gpu_device_info {{
 platform_name: "CUDA"
 dnn_version_info {{ major: 9 minor: 12 patch: 0 }}
 runtime_version {{ major: 13 minor: 0 patch: 0 }}
-device_description_str: "{chip.kind}"
+device_description_str: "{gpu.kind}"
 """

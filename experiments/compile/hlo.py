@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from experiments.compile import hlo_text
 
@@ -129,49 +129,6 @@ def _count(found, accepts):
             if accepts([d for d in dims if d != 1]):
                 result[one.kind, dtype] += one.times
     return result
-
-
-def exposed(
-    text: str, devices: int, seconds: Mapping[str, float], transfer: Callable[[float], float]
-) -> dict:
-    """Estimates the seconds of all collectives in a step, and how many are exposed.
-
-    Returns {'transfers': seconds of all collectives, 'exposed': seconds of them in which nothing is
-    computed, 'asynchronous': executions that run beside kernels, 'synchronous': other executions}.
-    A transfer takes as long as its bytes at the links' rate. Transfers under way at the same time
-    run one after the other. devices: of the mesh. seconds: {instruction: seconds of one execution}
-    of the kernels between transfers. transfer: bytes that each device sends -> seconds.
-    """
-    module = hlo_text.Module(text)
-    total = {'transfers': 0.0, 'exposed': 0.0, 'asynchronous': 0, 'synchronous': 0}
-    under_way = {}  # {the instruction or channel that ends it: seconds left}
-    for kernel in module.kernels():
-        one = kernel.instruction
-        times = kernel.times
-        if one.opcode.endswith('-done'):
-            total['exposed'] += times * under_way.pop(one.reads[0], 0.0)
-            continue
-        moved = _of_kernel(module, kernel, devices)
-        by_name = one.opcode.endswith('-start')
-        begins = by_name or one.name.startswith(FIRST)
-        for channel, collective in moved.items():
-            if channel in under_way and not begins:
-                continue
-            needed = transfer(collective.sent)
-            total['transfers'] += times * needed
-            total['asynchronous' if begins else 'synchronous'] += times
-            if begins:
-                under_way[one.name if by_name else channel] = needed
-            else:
-                total['exposed'] += times * needed
-        computing = 0.0 if by_name else seconds.get(one.name, 0.0)
-        for name, left in under_way.items():  # the first to begin run first
-            done = min(left, computing)
-            under_way[name] = left - done
-            computing -= done
-        if one.name.startswith(LAST):
-            total['exposed'] += times * sum(under_way.pop(channel, 0.0) for channel in moved)
-    return total
 
 
 def _moved(one, devices):

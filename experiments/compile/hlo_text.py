@@ -1,8 +1,6 @@
 """The text of an HLO module (`compiled.as_text()`): its computations, instructions and arrays."""
 
-import collections
 import dataclasses
-import functools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +8,7 @@ from typing import NamedTuple
 
 # The other types have their number of bits after the letters, as s32 and f8e4m3fn
 _BITS = {'pred': 8, 'bf16': 16, 'token': 0}
-_ARRAY = re.compile(r'\b([a-z]+\d*\w*)\[([\d,]*)\](?:\{([\d,]*)(?::([^}]*))?\})?')
+_ARRAY = re.compile(r'\b([a-z]+\d*\w*)\[([\d,]*)\]')
 # Attributes in which an instruction that is not a loop names the computations that it runs.
 CALLS = ('calls', 'to_apply', 'branch_computations', 'true_computation', 'false_computation')
 # Opcodes that neither compute nor move anything.
@@ -28,12 +26,10 @@ NOTHING = (
 
 
 class Array(NamedTuple):
-    """An array of a shape. bytes: padded to whole tiles. in_hbm: False in a memory on the chip."""
+    """An array of a shape."""
 
     dtype: str
     dims: tuple[int, ...]
-    bytes: int
-    in_hbm: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,42 +72,18 @@ class Instruction:
 
 
 def arrays(shape: str) -> list[Array]:
-    """Return the arrays of a shape. For a tuple, nested or not, these are its elements in order.
-
-    `bf16[16,12,64]{2,1,0:T(8,128)(2,1)S(1)}` has the dimensions and their order in memory, the
-    fastest first. For a TPU it also has the tiles that the last dimensions are padded to, and the
-    memory space: S(1) is on the chip.
-    """
-    found = []
-    for dtype, dims, order, place in _ARRAY.findall(shape):
-        sizes = _numbers(dims)
-        space = re.search(r'S\((\d+)\)', place)
-        size = nbytes(dtype, _padded(sizes, _numbers(order), place))
-        found.append(Array(dtype, sizes, size, space is None or space[1] == '0'))
-    return found
-
-
-def hbm_bytes(shape: str) -> int:
-    """Return the bytes of a shape's arrays that lie in main memory."""
-    return sum(array.bytes for array in arrays(shape) if array.in_hbm)
+    """Return the arrays of a shape such as `bf16[16,64]{1,0:T(8,128)}`. For a tuple, nested or not,
+    these are its elements in order."""
+    return [
+        Array(dtype, tuple(int(size) for size in dims.split(',') if size))
+        for dtype, dims in _ARRAY.findall(shape)
+    ]
 
 
 def nbytes(dtype: str, dims: Sequence[int]) -> int:
     """Return the bytes of an array without padding. dtype: an HLO element type, such as bf16."""
     bits = _BITS[dtype] if dtype in _BITS else int(re.match(r'[a-z]+(\d+)', dtype)[1])
     return math.prod(dims) * bits // 8
-
-
-def _padded(sizes, order, place):
-    """Return the sizes, fastest dimension first, the first of them rounded up to whole tiles."""
-    physical = [sizes[i] for i in order] or sizes[::-1]
-    tile = re.search(r'T\(([\d,]+)\)', place)
-    parts = [*(_numbers(tile[1])[::-1] if tile else ()), *[1] * len(sizes)]
-    return [-(-size // part) * part for size, part in zip(physical, parts)]
-
-
-def _numbers(text):
-    return tuple(int(number) for number in text.split(',') if number)
 
 
 def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
@@ -121,7 +93,8 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
     for line in text.splitlines():
         header = re.match(r'(ENTRY )?%?([\w.\-]+) \(.*\{$', line)
         if header:
-            current, found[header[2]] = header[2], []
+            current = header[2]
+            found[current] = []
             entry = current if header[1] else entry
         elif current is not None and ' = ' in line:
             found[current].append(_instruction(current, line))
@@ -152,42 +125,14 @@ class Kernel(NamedTuple):
 
 
 class Module:
-    """The computations of a compiled step's text: definitions and users of values, and kernels."""
+    """The computations of a compiled step's text, and its kernels."""
 
     def __init__(self, text: str) -> None:
         self.computations, self.entry = parse(text)
 
-    @functools.cache
-    def _by_name(self, computation):
-        return {one.name: one for one in self.computations[computation]}
-
-    @functools.cache
-    def _users(self, computation):
-        found = collections.defaultdict(list)
-        for one in self.computations[computation]:
-            for place, name in enumerate(one.reads):
-                found[name].append((one, place))
-        return found
-
-    def operands(self, one: Instruction) -> list[Instruction]:
-        """Return the instructions that define an instruction's operands."""
-        return [self._by_name(one.computation)[name] for name in one.reads]
-
-    def users(self, one: Instruction) -> list[tuple[Instruction, int]]:
-        """Return [(an instruction that reads the value, the operand's place)]."""
-        return self._users(one.computation)[one.name]
-
     def body(self, fusion: Instruction) -> list[Instruction]:
         """Return the instructions of a fusion, the root last."""
         return self.computations[fusion.called('calls')[0]]
-
-    def parameter(self, fusion: Instruction, place: int) -> Instruction:
-        """Return the parameter in a fusion's body that stands for the operand at a place."""
-        return next(
-            one
-            for one in self.body(fusion)
-            if (one.opcode, one.operands) == ('parameter', str(place))
-        )
 
     def parts(self, one: Instruction) -> list[Instruction]:
         """Return an instruction, and all parts of a fusion, with nested fusions."""

@@ -1,4 +1,4 @@
-"""Compiles the pretraining step for a list of slices, and estimates its time on each.
+"""Compiles the pretraining step for a list of slices.
 
 python -m experiments.compile.table [--out=experiments/results/compile] [--only=v5e]
 
@@ -16,15 +16,12 @@ from typing import NamedTuple
 
 from absl import flags
 
-from experiments.compile import check, chips
+from experiments.compile import check
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from gpt1_jax.runs.markdown import table
 
-# The assumed fraction of the chip's peak, as public trainings of models of this size reach on an
-# H100
-MFU = 0.4
 TOKENS = 512
 
 
@@ -108,41 +105,11 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
     return missing
 
 
-def estimated_columns(row: dict) -> list[str]:
-    """Return the cells of the estimate.
-
-    They are milliseconds by arithmetic and by bytes over links, tokens a second, and the tokens a
-    chip (of a microbatch) at which the two times are equal. Below that, more chips hardly help.
-    """
-    chip = chips.CHIPS[row['chip']]
-    tokens = row['batch'] * row['n_ctx']
-    arithmetic = row['flops_per_step'] / row['devices'] / chip.peak / MFU
-    sent = sum(one['sent'] for one in row['collectives'].values())
-    best, worst = chips.link_seconds(chip, tuple(row['shape']), sent)
-    hidden = max(arithmetic, best)
-    exposed = arithmetic + worst
-    # Each microbatch moves nearly as much
-    a_chip = tokens / row['devices'] / row['microbatches']
-    even = span(*(f'{a_chip * seconds / arithmetic:,.0f}' for seconds in (best, worst)))
-    return [
-        f'{arithmetic * 1e3:.1f}',
-        span(*(f'{x * 1e3:.1f}' for x in (best, worst))),
-        span(*(f'{x * 1e3:.1f}' for x in (hidden, exposed))),
-        span(*(f'{tokens / x / 1e6:.2f}' for x in (exposed, hidden))),
-        even if row['mesh']['tensor'] == 1 else 'moves activations too',
-    ]
-
-
-def span(low: str, high: str) -> str:
-    return low if low == high else f'{low} to {high}'
-
-
 def render(
     entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entry, str]
 ) -> list[str]:
     """Return the lines of table.md."""
     found = []
-    estimated = []
     notes = []
     for entry in entries:
         row = next((row for row in reversed(rows) if entry.matches(row)), None)
@@ -155,7 +122,6 @@ def render(
             continue
         mesh = ' x '.join(str(n) for n in row['mesh'].values())
         found.append([entry.slice, size, mesh, *check.cells(row)])
-        estimated.append([entry.slice, size, mesh, *estimated_columns(row)])
     versions = sorted({f'jax {row["jax"]}, {row["compiler"]}' for row in rows if 'compiler' in row})
     cores = sorted({row['cores'] for row in rows})
     return [
@@ -169,26 +135,6 @@ def render(
         '',
         *table(['slice', 'batch', 'mesh: data x fsdp x tensor', *check.COLUMNS], found),
         *notes,
-        *([''] if notes else []),
-        '# What that suggests: an estimate, not a measurement',
-        '',
-        f'Arithmetic at an assumed {MFU:.0%} of the peak; the bytes above over the links that a '
-        'chip has in the slice, from all at once to those of one axis of the torus; a step from '
-        '"all hidden behind arithmetic" to "nothing hidden". README.md says how far to trust it.',
-        '',
-        *table(
-            [
-                'slice',
-                'batch',
-                'mesh: data x fsdp x tensor',
-                'arithmetic, ms',
-                'links, ms',
-                'step, ms',
-                'million tokens/s',
-                'tokens a chip for links = arithmetic',
-            ],
-            estimated,
-        ),
     ]
 
 

@@ -5,7 +5,6 @@ are resampled alike (a paired bootstrap), and different sets are independent. Di
 are taken resample by resample.
 """
 
-import dataclasses
 import functools
 import hashlib
 import zlib
@@ -15,44 +14,13 @@ import numpy as np
 
 from gpt1_jax import metrics
 from gpt1_jax.errors import UserError
-from gpt1_jax.metrics import bootstrap
-from gpt1_jax.metrics.bootstrap import RESAMPLES
+from gpt1_jax.metrics.bootstrap import RESAMPLES, Estimate, mean
 
+__all__ = ['Estimate', 'mean', 'minus', 'of_rows']
 INTERVALS = (
     f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the evaluated rows, '
     'the same rows for all seeds; they do not cover the spread between runs.'
 )
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Estimate:
-    """A metric's value, or a difference or mean of several, as a fraction, with its resamples.
-
-    value: the median over seeds. draws: float[RESAMPLES], the value in each resample. n: items.
-    by_seed: {seed: (value, draws)}. A mean over sets has the seeds that all sets share. items: a
-    digest of the items and their labels, '' for several sets.
-    """
-
-    value: float
-    draws: np.ndarray
-    n: int
-    by_seed: dict[int, tuple[float, np.ndarray]]
-    items: str
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(sorted(self.by_seed))
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The (lowest, highest) value of a seed."""
-        values = [value for value, _ in self.by_seed.values()]
-        return (min(values), max(values)) if values else (self.value, self.value)
-
-    def interval(self, tests: int = 1) -> tuple[float, float]:
-        """Returns the percentile interval of 95% of the resamples, or of 1 - 0.05 / tests
-        (Bonferroni). nan without resamples."""
-        return bootstrap.interval(self.draws, tests)
 
 
 def of_rows(rows: Sequence[dict]) -> Estimate:
@@ -118,7 +86,7 @@ def minus(a: Estimate, b: Estimate) -> Estimate:
         raise UserError('a difference of scores that are not about the same items')
     common = sorted(a.by_seed.keys() & b.by_seed.keys())
     if not common:
-        raise UserError(f'a difference of scores without a common seed ({a.seeds} and {b.seeds})')
+        raise UserError('a difference of scores without a common seed')
     a, b = (
         _median({seed: each.by_seed[seed] for seed in common}, each.n, each.items)
         for each in (a, b)
@@ -128,14 +96,3 @@ def minus(a: Estimate, b: Estimate) -> Estimate:
         for seed in common
     }
     return Estimate(a.value - b.value, a.draws - b.draws, a.n, by_seed, a.items)
-
-
-def mean(several: Sequence[Estimate]) -> Estimate:
-    """Returns the plain mean. Different sets are resampled independently of each other."""
-    by_seed = {}
-    for seed in sorted(set.intersection(*(set(one.by_seed) for one in several))):
-        values, draws = zip(*(one.by_seed[seed] for one in several))
-        by_seed[seed] = np.mean(values, axis=0), np.mean(draws, axis=0)
-    value = float(np.mean([one.value for one in several]))
-    draws = np.mean([one.draws for one in several], axis=0)
-    return Estimate(value, draws, sum(one.n for one in several), by_seed, '')

@@ -80,33 +80,46 @@ def panel(path: str | pathlib.Path, size: tuple[float, float], **labels: str) ->
         save(figure, path)
 
 
-def forest(axes: Axes, rows: Sequence[tuple[str, str, Mapping]], at: float) -> None:
-    """Draws a line for each (name, colour, point), from the top, and a dashed line at `at`. A
-    point is hollow if its interval contains `at`."""
-    axes.axvline(at, color=GREY, linestyle='--', linewidth=1)
-    for height, (_, colour, found) in enumerate(rows):
-        value, low, high = (found[name] for name in VALUES)
-        axes.errorbar(
-            value,
-            height,
-            xerr=[[value - low], [high - value]],
-            fmt='o',
-            color=COLOURS[colour],
-            capsize=3,
-            markerfacecolor=COLOURS[colour] if low > at or high < at else 'white',
-        )
-    axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+def forest(
+    axes: Axes,
+    names: Sequence[str],
+    series: Mapping[str, tuple[Mapping, Sequence[Mapping | None]]],
+    at: float | None = None,
+) -> None:
+    """Draws a line for each name, from the top, with a point of each series and its interval.
+
+    series: {label: (style of the points, a point or None for each name)}. A point may have only a
+    value. at: a value for a dashed line. A point whose interval contains it is hollow.
+    """
+    if at is not None:
+        axes.axvline(at, color=GREY, linestyle='--', linewidth=1)
+    for label, (style, points) in series.items():
+        for height, found in enumerate(points):
+            if not found:
+                continue
+            value = found['value']
+            low = found.get('low', value)
+            high = found.get('high', value)
+            hollow = {'markerfacecolor': 'white'} if at is not None and low <= at <= high else {}
+            interval = {'xerr': [[value - low], [high - value]], 'capsize': 3} if low < high else {}
+            axes.errorbar(value, height, label=label, **{**style, **interval, **hollow})
+            label = None
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(axis='y', visible=False)
 
 
 def comparison(path: str | pathlib.Path, panels: Mapping[str, Sequence[tuple]]) -> None:
-    """Draws accuracies of tasks with two labels. panels: {title: the rows of `forest`}."""
+    """Draws accuracies of tasks with two labels. panels: {title: [(name, colour, point)]}."""
     with plt.rc_context(STYLE):
         size = 4 * len(panels), 2.4
         figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharex=True)
         for axes, (title, rows) in zip(grid[0], panels.items()):
-            forest(axes, rows, 0.5)
+            series = {
+                name: ({'fmt': 'o', 'color': COLOURS[colour]}, [None] * height + [found])
+                for height, (name, colour, found) in enumerate(rows)
+            }
+            forest(axes, list(series), series, 0.5)
             axes.xaxis.set_major_formatter(PERCENT)
             axes.set(title=title, xlabel='test accuracy (%), dashed: chance')
         figure.tight_layout()

@@ -68,11 +68,11 @@ RULES = {
                 'a tuple of numbers of rows',
             ),
             'curves.seeds': SEEDS,
-            'curves.trials': (
-                lambda x: x and all(len(each) == 2 and min(each) > 0 for each in x),
-                'pairs (rate, updates)',
+            'curves.updates': rules.whole(1),
+            **dict.fromkeys(
+                [f'curves.rates.{name}' for name in ('full', 'no_pretraining', 'no_aux')],
+                rules.positive(),
             ),
-            'curves.trial_rows': rules.whole(1),
             **{f'finetune.{name}': rule for name, rule in finetuning.RULES.items()},
         },
     ).items()

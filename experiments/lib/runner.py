@@ -55,34 +55,31 @@ def carry_out(
         for status in ('done', 'no data', 'failed')
     ]
     print(f'{len(runs)} runs: {", ".join([f"{len(to_do)} to do", *counts])}', flush=True)
-    known = [_line(run) for run in runs if run.status in ('no data', 'failed') and not dry_run]
-    printed = dict.fromkeys(known)  # one line for all runs of a missing set
-    for line in printed:
-        print(line, flush=True)
-    found = _do_all(config, to_do, may_start) if config.start and not dry_run else {}
-    printed |= dict.fromkeys(map(_line, found.values()))
-    started = set()
-    for i, run in enumerate(runs):
-        if run.status == 'to do' and run.key in started:
-            run = look_up(run, rows, False)
-            if run.status == 'to do':
-                run = replace(run, status='done' if dry_run else 'failed', error='as above')
-        elif run.status == 'to do' and not dry_run and run.key not in found:
-            run = replace(run, status='left out')
-        elif run.status == 'to do':
-            started.add(run.key)
-            run = _count_tokens(run) if dry_run else found[run.key]
-            rows += run.rows
-        line = _line(run)
-        if line not in printed and (dry_run or run.status in ('no data', 'failed')):
-            printed[line] = None
-            print(line, flush=True)
-        runs[i] = run
-    if left_out := sum(run.status == 'left out' for run in runs):
-        print(f'{left_out} left out', flush=True)
+    # One line for all runs of a missing set
+    for text in dict.fromkeys(_line(run) for run in runs if run.status in ('no data', 'failed')):
+        print(text, flush=True)
     if dry_run:
-        print(f'in all: {sum(run.tokens for run in runs):,} tokens to process')
-    return runs
+        found = {key: _count_tokens(run) for key, run in to_do.items()}
+        print('\n'.join(map(_line, found.values())))
+        print(f'in all: {sum(run.tokens for run in found.values()):,} tokens to process')
+    else:
+        found = _do_all(config, to_do, may_start) if config.start else {}
+        if left_out := len(to_do) - len(found):
+            print(f'{left_out} left out', flush=True)
+    return [_with_result(run, to_do, found) for run in runs]
+
+
+def _with_result(run, to_do, found):
+    """Returns a run with its result. to_do, found: {key: run}, before and after."""
+    if run.status != 'to do':
+        return run
+    if run.key not in found:
+        return replace(run, status='left out')
+    result = found[run.key]
+    if run is to_do[run.key]:
+        return result
+    status = 'done' if result.status in ('ran', 'to do') else result.status
+    return replace(run, status=status, rows=result.rows, error=result.error)
 
 
 def _do_all(config, to_do, may_start):
@@ -105,18 +102,14 @@ def _do_all(config, to_do, may_start):
         for job, run, error, took in calls:
             key = key_of[job.name]
             found[key] = run or replace(
-                to_do[key], status='failed', rows=(), error=f'{error}: see {job.log}'
+                to_do[key], status='failed', error=f'{error}: see {job.log}'
             )
             if found[key].status == 'failed':
                 print(_line(found[key]), flush=True)
                 continue
             elapsed = time.perf_counter() - began
             left = elapsed / len(found) * (len(to_do) - len(found))
-            print(
-                f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, about '
-                f'{duration(left)} left',
-                flush=True,
-            )
+            print(f'{job.name}: done; {took:.0f} s, about {duration(left)} left', flush=True)
     return found
 
 

@@ -5,8 +5,7 @@ keep it busy. Each process has a time limit and a log of the lines that it print
 crashes, the others are not affected.
 """
 
-import collections
-import contextlib
+import concurrent.futures
 import multiprocessing
 import os
 import pathlib
@@ -16,13 +15,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import connection
 from typing import Any, NamedTuple
 
 from gpt1_jax import cli, errors
 from gpt1_jax.runs.console import duration
-
-EVERY = 0.2  # seconds between looks at the time limits
 
 
 class Job(NamedTuple):
@@ -61,76 +57,62 @@ def call(
 
     processes: how many at a time. With 0 the calls run in this process, in turn, and an exception
     reaches the caller. seconds: with processes, a call that takes longer is ended. may_start: asked
-    before each call. Once it returns False, no other call is made. Closing the iterator ends the
+    before each call. Calls for which it returns False are not made. Closing the iterator ends the
     processes.
     """
-    if processes:
-        yield from _in_processes(jobs, processes, seconds, may_start)
-        return
-    for job in jobs:
-        if not may_start():
-            return
-        print(job.name, flush=True)
-        began = time.monotonic()
-        value = job.function(*job.arguments)
-        yield Outcome(job, value, '', time.monotonic() - began)
-
-
-def _in_processes(jobs, processes, seconds, may_start):
-    waiting = collections.deque(jobs)
-    running = {}  # {the end of its pipe: (job, process, when it began)}
-    try:
-        while True:
-            while waiting and len(running) < processes and may_start():
-                job = waiting.popleft()
-                print(job.name, flush=True)
-                began = time.monotonic()
-                pipe, process = _start(job)
-                running[pipe] = job, process, began
-            if not running:
+    if not processes:
+        for job in jobs:
+            if not may_start():
                 return
-            ready = connection.wait(list(running), EVERY)
-            for pipe, (job, process, began) in list(running.items()):
-                passed = time.monotonic() - began
-                late = seconds is not None and passed > seconds
-                if pipe not in ready and not late:
-                    continue
-                if pipe in ready:
-                    value, error = _answer(pipe, process)
-                else:
-                    value = None
-                    error = f'took over {duration(seconds)}'
-                _end(process)
-                del running[pipe]
-                yield Outcome(job, value, error, passed)
-    finally:
-        for _, process, _ in running.values():
-            _end(process)
+            print(job.name, flush=True)
+            began = time.monotonic()
+            value = job.function(*job.arguments)
+            yield Outcome(job, value, '', time.monotonic() - began)
+        return
+    stopped = threading.Event()
+    running: set = set()
+
+    def one(job):
+        if stopped.is_set() or not may_start():
+            return None
+        print(job.name, flush=True)
+        return _in_process(job, seconds, running)
+
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        try:
+            for future in concurrent.futures.as_completed([pool.submit(one, job) for job in jobs]):
+                if outcome := future.result():
+                    yield outcome
+        finally:
+            stopped.set()
+            for process in list(running):
+                process.kill()
 
 
-def _start(job):
-    """Start a job, and return (the end of a pipe that receives the answer, the process)."""
+def _in_process(job, seconds, running):
+    """Do a job in a process, and return its Outcome. The process is in `running` meanwhile."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context('spawn')  # a fork would share the devices of this process
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(job, sender))
+    began = time.monotonic()
     process.start()
+    running.add(process)
     sender.close()  # so that the pipe ends with the process
-    return receiver, process
-
-
-def _answer(pipe, process):
-    """Return (value, error) of a process that has sent its answer, or died without an answer."""
-    with contextlib.suppress(EOFError):
-        return pipe.recv()
-    process.join()
-    return None, f'its process ended with status {process.exitcode}'
-
-
-def _end(process):
-    """Kill a process. Finished work is in files, and saving more takes longer than repeating it."""
+    value = None
+    try:
+        if receiver.poll(seconds):
+            value, error = receiver.recv()
+        else:
+            error = f'took over {duration(seconds)}'
+    except EOFError:
+        process.join()
+        error = f'its process ended with status {process.exitcode}'
+    # Finished work is in files, and saving more takes longer than repeating it.
     process.kill()
     process.join()
+    running.discard(process)
+    return Outcome(job, value, error, time.monotonic() - began)
 
 
 def _child(job, sender):

@@ -26,11 +26,7 @@ from gpt1_jax.runs.markdown import bullets, table
 # How each metric differs from the first, for the reader.
 METRICS = {
     'accuracy': 'ties half, mean of the 67 sets',
-    'accuracy_ties_wrong': 'ties wrong (the BLiMP paper)',
     'accuracy_ties_right': 'ties right (lm-evaluation-harness)',
-    'accuracy_phenomena': 'mean of the 12 phenomena',
-    'accuracy_first_unscored': 'first token not scored',
-    'accuracy_filtered': 'filtered pairs (BabyLM)',
 }
 ABOUT = (
     'Percent of minimal pairs whose good sentence has the higher log-probability: the sum over all '
@@ -266,7 +262,8 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         *text,
         '## Published',
         '',
-        *_published(),
+        _published(),
+        '',
         *bullets([*scores.no_lstm(config), *scores.state(runs), scores.pretrained(config)]),
     ]
 
@@ -308,15 +305,16 @@ def _measured(row):
 
 
 def _published():
-    rows = [
-        [each.name, each.text, f'{each.sets:.1f}', scores.number(each.phenomena)]
+    """Return one line with the mean of the sets of every published model."""
+    named = [
+        f'{each.name}{f" ({each.text})" if each.text else ""} {each.sets:.1f}'
         for each in (*blimp_published.CONTROLS, *blimp_published.PAPER)
     ]
-    rows += [
-        [blimp_published.DECODER, f'{tokens / 1e6:,.0f}M tokens read', f'{value:.1f}', '']
+    read = ', '.join(
+        f'{value:.1f} after {tokens / 1e6:,.0f}M tokens'
         for tokens, value in blimp_published.DECODER_POINTS
-    ]
-    return table(('', 'text', 'mean of the sets', 'mean of the phenomena'), rows)
+    )
+    return f'Mean of the sets: {"; ".join(named)}; {blimp_published.DECODER}: {read}.'
 
 
 def contrasts(models: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[str]:

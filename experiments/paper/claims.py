@@ -89,7 +89,7 @@ def verdict(claim: Claim) -> str:
     elif any(each.interval(len(found))[1] < 0 and each.range[1] < 0 for each in found):
         # The mean of all may lie on the other side
         said = UNDECIDED if limits and claim.averaged else FAILS
-    if min(len(each.seeds) for each in found) < 2:
+    if min(len(each.by_seed) for each in found) < 2:
         limits.append('1 seed')
     return f'{said} ({", ".join(limits)})' if limits else said
 
@@ -132,7 +132,7 @@ def weakest(claim: Claim) -> list[str]:
         value + (f' ({name})' if len(claim.measured) > 1 else ''),
         interval,
         scores.spread(least, '+'),
-        str(len(least.seeds)),
+        str(len(least.by_seed)),
         f'{least.n:,}',
     ]
 

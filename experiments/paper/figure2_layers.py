@@ -152,7 +152,7 @@ def row(n: int, dev: dict[int, Estimate], train: dict[int, Estimate], absent: st
     if n in dev:
         below = max((other for other in dev if other < n), default=None)
         gain = ['', ''] if below is None else scores.pair(bootstrap.minus(dev[n], dev[below]), '+')
-        cells += [*scores.pair(dev[n]), *gain, str(len(dev[n].seeds)), f'{dev[n].n:,}']
+        cells += [*scores.pair(dev[n]), *gain, str(len(dev[n].by_seed)), f'{dev[n].n:,}']
     else:
         cells += [absent, *[''] * 5]
     return cells + ([*scores.pair(train[n]), f'{train[n].n:,}'] if n in train else [absent, '', ''])

@@ -88,12 +88,12 @@ def no_lstm(config: ConfigDict) -> list[str]:
 
 def measured(found: Estimate) -> list[str]:
     """Returns cells: value, interval, range of seeds, seeds and n."""
-    return [*pair(found), spread(found), str(len(found.seeds) or ''), f'{found.n:,}']
+    return [*pair(found), spread(found), str(len(found.by_seed) or ''), f'{found.n:,}']
 
 
 def spread(found: Estimate, sign: str = '') -> str:
     """Returns the cell of the range of several seeds, '' for one seed."""
-    return span(*found.range, sign) if len(found.seeds) > 1 else ''
+    return span(*found.range, sign) if len(found.by_seed) > 1 else ''
 
 
 def settings(config: ConfigDict, runs: Sequence[Run]) -> list[str]:

@@ -9,10 +9,10 @@ configs/overnight_cpu.py, configs/one_gpu.py. --books is a directory with train/
 directory with .txt files, or a pattern of .txt files. --data is the directory of the data sets,
 with the names in config.directories. Missing sets are left out.
 
---minutes is a deadline: runs start in the order of priority while there is time left, and the
-remaining runs are `n/a (not run)`. config.limits sets the minutes of single stages. With
-config.processes, runs are done side by side, each with a log in OUT/runs. If the command is stopped
-or killed, the same command resumes with the same results.
+--minutes is a deadline: runs start in the order of priority until then, and the remaining runs are
+`n/a (not run)`. config.limits sets the minutes of single stages. Only pretraining is stopped at its
+deadline. With config.processes, runs are done side by side, each with a log in OUT/runs. If the
+command is stopped or killed, the same command resumes with the same results.
 
 --stage=NAME does one stage: prepare (tokenizes the books, which needs only a CPU), a stage of
 config.stages, or report. After prepare, --dry_run prints the plan and stops.
@@ -23,9 +23,14 @@ config.stages, or report. After prepare, --dry_run prints the plan and stops.
 import contextlib
 import importlib.util
 import math
+import os
 import pathlib
+import signal
 import sys
+import threading
+import time
 import traceback
+from collections.abc import Iterator
 
 from absl import flags
 from ml_collections import ConfigDict
@@ -33,7 +38,6 @@ from ml_collections import ConfigDict
 from experiments import baselines
 from experiments.lib import run_list, runner, side_by_side
 from experiments.paper import scores
-from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs
 from experiments.reproduce import plan as plan_lib
 from gpt1_jax import cli, pretraining, rules
@@ -84,18 +88,18 @@ def run(
 def _do(config, out, stage):
     """Do a stage, or all stages. UserError, at the end, if runs or stages failed."""
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python', *sys.orig_argv[1:]])})
-    clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf)
+    end = time.monotonic() + 60 * (config.minutes or math.inf)
     failures = {
         name: error
         for name in config.stages
         if stage in (None, name)
-        if (error := _timed(config, name, clock))
+        if (error := _timed(config, name, end))
     }
     if stage in (None, 'report'):
-        check_trained(config, clock)
+        workdir.load(config.pretrained).step()  # there must be a model
         from experiments.reproduce import report  # draws: needs matplotlib
 
-        report.write(config, clock, failures)
+        report.write(config, failures)
     if failures:
         raise UserError('; '.join(f'{name}: {error}' for name, error in failures.items()))
 
@@ -161,15 +165,6 @@ def check_finished(directory: str | pathlib.Path) -> None:
         )
 
 
-def check_trained(config: ConfigDict, clock: clock_lib.Clock) -> None:
-    """Raise UserError if the Transformer is missing or unfinished. If its stage's time is over, an
-    unfinished Transformer is accepted."""
-    if clock.left_of('pretrain', _limit(config, 'pretrain')) > 0:
-        check_finished(config.pretrained)
-    else:
-        workdir.load(config.pretrained).step()
-
-
 def finished(directory: str | pathlib.Path) -> bool:
     try:
         check_finished(directory)
@@ -178,55 +173,62 @@ def finished(directory: str | pathlib.Path) -> bool:
     return True
 
 
-def _limit(config, stage):
-    """Return the seconds of a stage, infinity without a limit."""
-    return 60 * config.limits.get(stage, math.inf)
+def _timed(config, stage, end):
+    """Do a stage until its deadline, and return its failures as text, or None.
 
-
-def _timed(config, stage, clock):
-    """Do a stage under the clock, and return its failures as text, or None.
-
-    An unfinished Transformer is an error at once, unless its stage has a limit. At the deadline, or
-    the stage's limit, the remaining runs are left out. Only for pretraining this is an error.
+    end: the time at which the command's minutes are over. A stage may also have a limit. After its
+    deadline the stage starts no run. Pretraining is stopped there, and with a limit the other
+    stages then take its last checkpoint. Any other unfinished Transformer is an error at once.
     """
-    limit = _limit(config, stage)
-    of_total = f' of {duration(clock.total)}' if config.minutes else ''
-    at_most = f', at most {duration(limit)}' if stage in config.limits else ''
-    print(f'\n=== {stage} ({duration(clock.used)}{of_total}{at_most})', flush=True)
-    do = pretrain_model if stage in plan_lib.MODELS else run_stage
+    began = time.monotonic()
+    end = min(end, began + 60 * config.limits.get(stage, math.inf))
+    left = f' ({duration(end - began)} left)' if end < math.inf else ''
+    print(f'\n=== {stage}{left}', flush=True)
     try:
-        if clock.left_of(stage, limit) > 0:
-            with clock.counting(stage, limit):
-                if stage != 'pretrain':
-                    check_trained(config, clock)
-                return do(config, stage, clock)
-    except Interrupted:
-        if clock.left_of(stage, limit) > 0:
+        if stage in plan_lib.MODELS:
+            with stopped_at(end):
+                return pretrain_model(config, stage)
+        if 'pretrain' not in config.limits:
+            check_finished(config.pretrained)
+        workdir.load(config.pretrained).step()
+        return run_stage(config, stage, end)
+    except Interrupted as error:
+        if time.monotonic() < end or (stage == 'pretrain' and stage not in config.limits):
             raise
+        return str(error)
     except Exception as error:
         if stage == 'pretrain':
             raise
         if not isinstance(error, UserError):
             traceback.print_exc()
         return runner.one_line(error)
-    minutes = duration(min(limit, clock.total))
-    if stage != 'pretrain' or finished(config.pretrained):
-        print(f'{stage}: the {minutes} are over; the remaining runs are n/a (not run)', flush=True)
-        return None
-    last, total = workdir.load(config.pretrained).progress()
-    if clock.left <= 0 or not last:
-        raise UserError(
-            f'{config.pretrained}: the {minutes} were over before pretraining was: give more '
-            '--minutes to continue'
-        )
-    told = (
-        f'the {minutes} are over at update {last:,} of {total:,}; the other stages take this model'
-    )
-    print(f'{stage}: {told}', flush=True)
-    return told
+    finally:
+        seconds = round(time.monotonic() - began, 1)
+        row = {'stage': stage, 'seconds': seconds}
+        results.append(pathlib.Path(config.out) / 'stages.jsonl', row)
 
 
-def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
+@contextlib.contextmanager
+def stopped_at(end: float) -> Iterator[None]:
+    """Ends training in this context at a time, as a scheduler does, by SIGTERM. It saves first, and
+    raises Interrupted."""
+
+    def stop(*_):  # before or after the updates
+        raise Interrupted('stopped by SIGTERM: rerun the same command to resume')
+
+    handler = signal.signal(signal.SIGTERM, stop)
+    left = min(end - time.monotonic(), threading.TIMEOUT_MAX)
+    timer = threading.Timer(left, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.daemon = True
+    try:
+        timer.start()
+        yield
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGTERM, handler)
+
+
+def pretrain_model(config: ConfigDict, stage: str) -> None:
     """Pretrain the Transformer, or an LSTM on the same text, unless the model is given."""
     if plan_lib.given(config, stage):
         return
@@ -238,14 +240,14 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
     config[plan_lib.MODELS[stage]] = str(own)
 
 
-def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
-    """Do the runs of a stage whose data exists, then its baselines, until the deadline.
+def run_stage(config: ConfigDict, stage: str, end: float) -> str | None:
+    """Do the runs of a stage whose data exists, then its baselines. None is started after `end`.
 
     Returns the failures as text, or None.
     """
 
     def may_start():
-        return clock.left_of(stage, _limit(config, stage)) > 0
+        return time.monotonic() < end
 
     runs = plan_lib.runs(config, stage)
     if runs:

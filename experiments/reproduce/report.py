@@ -1,5 +1,6 @@
 """The report of a job, report.md: facts, differences from the paper, tables, figures and claims."""
 
+import collections
 import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,6 @@ from experiments import plots, tables
 from experiments.lib import runner
 from experiments.paper import scores
 from experiments.reproduce import plan
-from experiments.reproduce.clock import Clock
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results, workdir
@@ -19,7 +19,7 @@ from gpt1_jax.runs.console import duration
 from gpt1_jax.runs.markdown import bullets, included, table
 
 
-def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None:
+def write(config: ConfigDict, failures: Mapping[str, str]) -> None:
     """Write OUT/report.md and its PNG files from the finished runs. No run is started. failures:
     {stage: its failures as text}."""
     out = pathlib.Path(config.out)
@@ -44,7 +44,7 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
     lines = [
         "# The paper's experiments",
         '',
-        *table(('', 'value'), facts(config, clock, trained)),
+        *table(('', 'value'), facts(config, trained)),
         *(f'**{name} failed:** {error}\n' for name, error in failures.items()),
         '## What differs from the paper',
         '',
@@ -66,7 +66,7 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
     print(f'report: {out / "report.md"}')
 
 
-def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) -> list[list[str]]:
+def facts(config: ConfigDict, trained: Mapping[str, workdir.Run]) -> list[list[str]]:
     """Return the rows of the report's first table: commands, sizes, times, versions. trained: the
     models with a log."""
     found = results.read(runner.results_path(config))
@@ -95,9 +95,12 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
         and (config.any_version or row['code'] == code)
     }
     rows.append(['fine-tuning runs', f'{len(finetuned):,}'])
-    rows += [[f'time: {stage}', duration(seconds)] for stage, seconds in clock.stages.items()]
+    times = collections.Counter()
+    for row in results.read(pathlib.Path(config.out) / 'stages.jsonl'):
+        times[row['stage']] += row['seconds']
+    rows += [[f'time: {stage}', duration(seconds)] for stage, seconds in times.items()]
     limit = f' of {config.minutes:g} minutes' if config.minutes else ''
-    rows.append(['time on the device', f'{duration(clock.used)}{limit}'])
+    rows.append(['time on the device', f'{duration(times.total())}{limit}'])
     # Results may come from another machine than this report
     recorded = [row for row in found if 'versions' in row]
     libraries = dict.fromkeys(name for row in recorded for name in row['versions'])

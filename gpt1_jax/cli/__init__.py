@@ -4,17 +4,14 @@ A traceback is a bug of this library.
 """
 
 import contextlib
-import difflib
 import functools
 import hashlib
 import os
 import platform
-import re
-import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from absl import app, flags, logging
 
@@ -36,8 +33,8 @@ def run(
     flags.
     define_flags:     called first, because defining a config's flag already reads the config's file
                       and overrides.
-    ends_with_output: end the program with status 141 once standard output has no reader
-                      (`| head`). By default the program continues silently, and writes its files.
+    ends_with_output: end the program by SIGPIPE once standard output has no reader (`| head`). By
+                      default the program continues silently, and writes its files.
     """
     if 'jax' in sys.modules:
         # For a program that is run by its module. gpt1 did so before these imports
@@ -45,7 +42,6 @@ def run(
     terminal.guard(ends_with_output)
     # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     logging.set_verbosity(logging.FATAL)
-    sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
     flags.DEFINE_bool(
         'trust_code', False, 'Run the code, FILE:NAME, that only the config.json of a run names.'
@@ -61,8 +57,6 @@ def _run_main(main, argv):
     if len(argv) > 1:
         _fail(f'unexpected argument {argv[1]!r}: options are written --name=value', 2)
     try:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a job in the background has it
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces startup.py's
         if 'jax' in sys.modules:
             keep_compiled_programs()
         if 'config' in flags.FLAGS:
@@ -156,42 +150,10 @@ def _parse(argv):
             print('\n'.join(['', f'Fields of {given}, set by --config.FIELD=VALUE:', '', *lines]))
         sys.exit(0)
     except flags.UnrecognizedFlagError as error:
-        fields = (
-            config_help.fields(config_file.load(config_file.chosen)) if config_file.chosen else []
-        )
-        meant = suggestion(
-            error.flagname, [*flags.FLAGS, *(f'config.{name}' for name, *_ in fields)]
-        )
-        meant = (
-            meant
-            or '; --help lists what there is, gpt1 help coming_from the flags of other libraries'
-        )
-        raise flags.Error(f'Unknown command line flag {error.flagname!r}{meant}') from None
-
-
-def suggestion(given: str, known: Iterable[str]) -> str:
-    """', did you mean --config.batch.size?' for an unknown flag, or '' if no known flag is similar.
-
-    given: the unknown flag, without dashes (gpt1 help coming_from has the flags of other
-           libraries).
-    known: the program's flags, with 'config.batch.size' for each field. The field can also be
-           called 'batch_size' and 'size', and 'batch' is its group.
-    """
-    name = given.replace('-', '_').replace('.', '_')
-    known = list(known)
-    groups = {flag.rpartition('.')[0] for flag in known if flag.count('.') == 2}
-    names = {group.partition('.')[2]: f'{group}.FIELD' for group in groups}
-    for flag in known:
-        for one in (flag.removeprefix('config.').replace('.', '_'), flag.rpartition('.')[2]):
-            names.setdefault(one, flag)
-    # Such as config.optimizer.warmup_steps for 'warmup'
-    near = (
-        [name]
-        if name in names
-        else [one for one in names if f'_{name}_' in f'_{one}_']
-        or difflib.get_close_matches(name, names, n=1, cutoff=0.7)
-    )
-    return f', did you mean --{names[near[0]]}?' if near else ''
+        raise flags.Error(
+            f'{error}; --help lists what there is, gpt1 help coming_from the flags of other '
+            'libraries'
+        ) from None
 
 
 def _exit_if_bad(function, *arguments):
@@ -201,28 +163,13 @@ def _exit_if_bad(function, *arguments):
     """
     try:
         return function(*arguments)
-    except flags.Error as error:
-        _fail(_flag_error(_folded(error)), 2)
-    except (OSError, UserError) as error:
+    except (flags.Error, OSError, UserError) as error:
         _fail(_folded(error), 2)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:
             raise
         # ml_collections raises these for an unknown field or a value of the wrong type
         _fail(_with_flag(_folded(error)), 2)
-
-
-def _flag_error(text):
-    """Rewrites absl's errors about missing flags, and about a value for a whole group of fields.
-
-    Missing flags are listed with their help.
-    """
-    missing = re.findall(r'Flag --(\w+) must have a value other than None', text)
-    if missing:
-        return 'give ' + ', '.join(f'--{name} ({flags.FLAGS[name].help})' for name in missing)
-    if group := re.match(r'flag (--[\w.]+)=(.*): Failed to parse .* as a ConfigDict', text):
-        return f'{group[1]}={group[2]}: is a group: set its fields, {group[1]}.FIELD=VALUE'
-    return text
 
 
 def _with_flag(text):
@@ -237,34 +184,15 @@ def _with_flag(text):
     return text
 
 
-def _unraisable(unraisable):
-    """Ends the program for an interrupt in a callback, such as jax's for the garbage collector.
-
-    Python would drop the interrupt.
-    """
-    if unraisable.exc_type is KeyboardInterrupt:
-        _fail('interrupted', 130)
-    if 'ignored due to race condition' in f'{unraisable.err_msg} {unraisable.exc_value}':
-        return  # two signals came at once, and the first is handled
-    sys.__unraisablehook__(unraisable)
+def _show_warning(message, category, *_):
+    """Prints a warning on one line, as an error is."""
+    kind = 'warning' if category is UserWarning else category.__name__
+    _print_once(f'{kind}: {one_line(str(message))}')
 
 
-def _show_warning(message, category, filename, lineno, file=None, line=None):
-    """Prints a warning about the user's input on one line, as an error is."""
-    if issubclass(category, UserWarning):
-        _warn(one_line(str(message)))
-    else:
-        print(
-            warnings.formatwarning(message, category, filename, lineno, line),
-            end='',
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-@functools.cache  # prints each line once, however often a file is read
-def _warn(line):
-    print(f'warning: {line}', file=sys.stderr, flush=True)
+@functools.cache
+def _print_once(line):
+    print(line, file=sys.stderr, flush=True)
 
 
 def _folded(error):

@@ -1,24 +1,16 @@
 """Standard output and error of a program whose reader may end first, as `head` or a closed terminal
 does."""
 
-import errno
 import os
+import signal
 import sys
-
-ENDED = 128 + 13  # the exit status that a shell shows for a program killed by SIGPIPE
-GONE = (errno.EPIPE, errno.EIO)  # of a pipe without a reader, and of a closed terminal
 
 
 class Stream:
-    """A text stream whose failed writes raise nothing. After a failure it writes to /dev/null.
+    """A text stream whose failed writes raise nothing. After a failure it writes to /dev/null."""
 
-    ends: instead, once the reader is gone, the program ends silently, with the status ENDED. Other
-    errors are then raised.
-    """
-
-    def __init__(self, stream, ends=False) -> None:
+    def __init__(self, stream) -> None:
         self._stream = stream
-        self._ends = ends
 
     def __getattr__(self, name):
         return getattr(self._stream, name)
@@ -26,31 +18,32 @@ class Stream:
     def write(self, text: str) -> int:
         try:
             return self._stream.write(text)
-        except OSError as error:
-            self._lose(error)
+        except OSError:
+            self._lose()
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
-        except OSError as error:
-            self._lose(error)
+        except OSError:
+            self._lose()
 
-    def _lose(self, error):
-        if self._ends and error.errno not in GONE:
-            raise error
+    def _lose(self):
         # The descriptor itself, for buffered text and for libraries that write to it directly.
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._stream.fileno())
         os.close(null)
-        if self._ends:
-            sys.exit(ENDED)
 
 
 def guard(ends: bool = False) -> None:
-    """Make standard output and error of this process Streams. ends: of output, see Stream."""
+    """Make standard output and error of this process Streams. ends: SIGPIPE ends the process, so
+    that a failed write of output is an error."""
     # Python has None for a stream that was closed from the start.
-    sys.stdout = Stream(sys.stdout or open(os.devnull, 'w', encoding='utf-8'), ends)
+    sys.stdout = sys.stdout or open(os.devnull, 'w', encoding='utf-8')
     # For file names that the terminal's encoding lacks
     sys.stdout.reconfigure(errors='backslashreplace')
     sys.stderr = Stream(sys.stderr or open(os.devnull, 'w', encoding='utf-8'))
+    if ends:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    else:
+        sys.stdout = Stream(sys.stdout)

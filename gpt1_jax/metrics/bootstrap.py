@@ -5,7 +5,7 @@ a resample is a product: the count of each item, times the terms.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +17,27 @@ Final = Callable[[np.ndarray], np.ndarray]  # sums float[..., k] -> metric float
 
 
 class Estimate(NamedTuple):
-    """A metric over n items as a fraction, and its value in each resample, float[RESAMPLES]."""
+    """A metric over n items, or a difference or mean of several, as a fraction, and its value in
+    each resample, float[RESAMPLES].
+
+    by_seed: {seed: (value, draws)} of several runs, whose median the value is. items: a digest of
+    the items and their labels, '' if it is not known.
+    """
 
     value: float
     draws: np.ndarray
     n: int
+    by_seed: Mapping[int, tuple[float, np.ndarray]] = {}
+    items: str = ''
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The (lowest, highest) value of a seed."""
+        values = [value for value, _ in self.by_seed.values()] or [self.value]
+        return min(values), max(values)
+
+    def interval(self, tests: int = 1) -> tuple[float, float]:
+        return interval(self.draws, tests)
 
 
 def resampled(
@@ -57,11 +73,16 @@ def resampled(
 
 
 def mean(several: Collection[Estimate]) -> Estimate:
-    """The unweighted mean of several estimates, resample by resample."""
+    """The unweighted mean of several estimates, resample by resample, and for each seed that all of
+    them have."""
+    shared = set.intersection(*(set(one.by_seed) for one in several))
+    by_seed = {}
+    for seed in sorted(shared):
+        values, draws = zip(*(one.by_seed[seed] for one in several))
+        by_seed[seed] = np.mean(values, axis=0), np.mean(draws, axis=0)
+    value = float(np.mean([one.value for one in several]))
     draws = np.mean([one.draws for one in several], axis=0)
-    return Estimate(
-        float(np.mean([one.value for one in several])), draws, sum(one.n for one in several)
-    )
+    return Estimate(value, draws, sum(one.n for one in several), by_seed)
 
 
 def interval(draws: np.ndarray, tests: int = 1) -> tuple[float, float]:

@@ -5,8 +5,6 @@ writes the files.
 """
 
 import faulthandler
-import glob
-import importlib.util
 import json
 import os
 import re
@@ -44,52 +42,37 @@ def start(
 
     coordinator, processes, process: 'HOST:PORT' of process 0, the number of processes and this
         process's number. By default they come from VARIABLES in the environment. Without these, jax
-        detects TPU pods, SLURM and Open MPI. Otherwise this is the only process.
+        detects the others (TPU pods, SLURM, Open MPI, Kubernetes). If it does not, this is the only
+        process.
     deterministic: make results on GPUs bitwise repeatable.
 
     All processes but process 0 print nothing. UserError if the three do not fit together, or if the
-    coordinator does not answer. Also under a launcher that sets none of VARIABLES: torchrun, MPICH,
-    LeaderWorkerSet, an indexed Kubernetes Job.
+    coordinator does not answer, and under a launcher that jax does not detect.
     """
     if deterministic:
         given = os.environ.get('XLA_FLAGS', '').split()
         os.environ['XLA_FLAGS'] = ' '.join(
             [*given, *(flag for flag in DETERMINISTIC.split() if flag not in given)]
         )
-    # Under SLURM, Open MPI, or Kubernetes with TPUs, jax itself finds the address and the number of
-    # this process.
-    detected = (
-        any(map(_several, ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE')))
-        or ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '')
-        or 'MEGASCALE_COORDINATOR_ADDRESS' in os.environ
-    )
-    if (coordinator, processes) != (None, 1) and (
-        any(map(os.environ.get, VARIABLES[1:])) or not detected
-    ):
+    if processes != 1 or coordinator:
         coordinator = coordinator or os.environ.get(VARIABLES[0]) or None
         processes = _number(VARIABLES[1]) if processes is None else processes
         process = _number(VARIABLES[2]) if process is None else process
-    if (coordinator, processes) == (None, 1) and not process:
+    if processes == 1 and not coordinator and not process:
         return
-    if (coordinator, processes, process) != (None, None, None):
-        rules.require(
-            {
-                f'--coordinator ({VARIABLES[0]})': (coordinator, ADDRESS),
-                f'--processes ({VARIABLES[1]})': (processes, rules.whole(1)),
-                f'--process ({VARIABLES[2]})': (
-                    process,
-                    rules.whole(0, processes - 1 if isinstance(processes, int) else 2**31 - 1),
-                ),
-            }
-        )
-    elif not detected and not _tpu_vm():
-        _check_launcher()
-        return
-    others = (
-        f'{processes or "all"} processes at '
-        f'{coordinator or "the address that the environment gives"}'
-    )
-    print(f'waiting for {others} ...', file=sys.stderr, flush=True)
+    given = {
+        f'--coordinator ({VARIABLES[0]})': (coordinator, ADDRESS),
+        f'--processes ({VARIABLES[1]})': (processes, rules.whole(1)),
+        f'--process ({VARIABLES[2]})': (
+            process,
+            rules.whole(0, processes - 1 if isinstance(processes, int) else 2**31 - 1),
+        ),
+    }
+    named = (coordinator, processes, process) != (None, None, None)
+    others = f'{processes or "all"} processes at {coordinator or "the address that jax found"}'
+    if named:
+        rules.require(given)
+        print(f'waiting for {others} ...', file=sys.stderr, flush=True)
     # If jax itself gives up, it aborts this process with a stack trace.
     timer = threading.Timer(WAIT_S, _give_up, [others])
     timer.start()
@@ -103,15 +86,12 @@ def start(
                 heartbeat_timeout_seconds=HEARTBEAT_S,
             )
         )
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:  # OSError: no metadata server of TPUs
+        if isinstance(error, ValueError) and not named:
+            _check_launcher()
+            return
         raise UserError(
-            'could not join the other processes (coordinator '
-            f'{coordinator or "of the environment"}): {" ".join(str(error).split())[:300]}'
-        ) from None
-    except OSError as error:  # no such server
-        raise UserError(
-            f'could not ask the metadata server of this TPU VM for the other processes ({error}): '
-            'where there is none, set TPU_SKIP_MDS_QUERY=1'
+            f'could not join the other processes ({others}): {" ".join(str(error).split())[:300]}'
         ) from None
     finally:
         timer.cancel()
@@ -167,7 +147,7 @@ def _check_launcher():
     Without this error each process would train by itself.
     """
     launcher = next(filter(_several, LAUNCHERS), None)
-    if os.environ.get('JOB_COMPLETION_INDEX') and not os.environ.get('TPU_WORKER_HOSTNAMES'):
+    if os.environ.get('JOB_COMPLETION_INDEX'):
         launcher = 'JOB_COMPLETION_INDEX'  # an indexed Job of Kubernetes
     if launcher:
         raise UserError(
@@ -262,12 +242,3 @@ def agree(facts: dict) -> None:
             f'{", ".join(names)}: not the same in process {", ".join(others)} of '
             f'{jax.process_count()} as in process 0'
         )
-
-
-def _tpu_vm():
-    """Whether this is a Cloud TPU VM, whose metadata server knows about other processes."""
-    devices = glob.glob('/dev/accel*') or glob.glob('/dev/vfio/[0-9]*')
-    if not importlib.util.find_spec('libtpu') or not devices:
-        return False
-    platforms = os.environ.get('JAX_PLATFORMS') or 'tpu'  # if empty, JAX takes what there is
-    return 'tpu' in platforms and 'TPU_SKIP_MDS_QUERY' not in os.environ

@@ -2,24 +2,19 @@
 
     with lock.hold(path) as held:  # UserError: another process (pid 12 on a, ...) holds the lock
         for step in steps:
-            held.check()           # UserError if another process has taken the lock over
+            held.check()           # UserError if another process writes there as well
             train(step)
     # .lock is removed here, and so is a directory that hold() created, if it is empty
 
-Other processes are excluded
+Where the file system has flock, the kernel excludes other processes and releases the lock with its
+process, so that a killed run can be continued at once. NFS and Lustre share flock between machines
+by default.
 
-    on this machine       by flock, which the kernel releases with the process: a killed run can be
-                          continued at once
-    on other machines     by flock, if the file system shares it between machines (NFS and Lustre by
-                          default), and by a lease. The holder rewrites .lock every BEAT_S seconds.
-                          Another process watches .lock for LEASE_S seconds and takes it over if it
-                          has not changed. If flock is kept to each machine, two processes that
-                          start within a second both begin. One of them stops at its next `check`
-    in an object store    only by the lease. Each write is conditional on the generation seen
-                          before, so exactly one process wins
-
-A lease is taken over at once if its holder ran on this machine and its process has ended. Clocks
-are not compared. Reading a directory needs no lock.
+Elsewhere, as in an object store, .lock says who writes there, and the holder rewrites it every
+BEAT_S seconds. A process that finds .lock waits until it has not changed for STALE_S seconds. It
+does not wait for a process of this machine that has ended. That is no exclusion: two processes that
+start within a second both begin. The one whose record was overwritten stops at its next `check`.
+Clocks are not compared. Reading a directory needs no lock.
 """
 
 import contextlib
@@ -35,7 +30,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from gpt1_jax import storage
@@ -43,7 +38,7 @@ from gpt1_jax.errors import UserError
 
 FILE = '.lock'
 BEAT_S = 15
-LEASE_S = 60  # several beats, because a busy host may miss a beat
+STALE_S = 60  # several beats, because a busy host may miss a beat
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # flock on some network file systems
 
 
@@ -53,8 +48,7 @@ def hold(directory: storage.Path) -> Iterator['Lock']:
 
     The directory is created if it does not exist, and removed at the end if it is still empty.
     UserError if another process holds the lock, naming the process, or if the directory cannot be
-    written. If the holder is on another machine and may have died, prints so and waits up to
-    LEASE_S seconds for its heartbeat.
+    written. Without flock, prints so and waits up to STALE_S seconds if the holder may have died.
     """
     places = () if storage.remote(directory) else (directory, *directory.parents)
     new = [path for path in places if not path.exists()]
@@ -74,156 +68,86 @@ def hold(directory: storage.Path) -> Iterator['Lock']:
 class Lock:
     """A lock that is held, from its creation until `release`."""
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    def __init__(self, directory: storage.Path) -> None:
         self.directory = directory
+        self._path = directory / FILE
         self._record = {
             'pid': os.getpid(),
             'host': socket.gethostname(),
             'machine': _machine(),
-            'beat': 0,
             'numbers': _numbers(),
             'since': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
             'id': uuid.uuid4().hex,
+            'beat': 0,
         }
-        self._taken_by: dict | None = None  # the record of a process that took the lock over
-        kind = _ObjectLease if storage.remote(directory) else _FileLease
-        with storage.naming(directory / FILE):
-            self._lease = kind(directory / FILE, self._content())
+        self._other: dict | None = None  # the record of another process that writes there
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
-        self._thread.start()
+        with storage.naming(self._path):
+            self._file = None if storage.remote(directory) else _flocked(self._path)
+            if self._file is None:
+                _wait(self._path)
+            self._write()
+        if self._file is None:
+            self._thread.start()
 
     def check(self) -> None:
-        """UserError if another process has taken over the lock.
-
-        This happens if the process does not renew the lock in time.
-        """
-        if self._taken_by:
+        """UserError if another process writes into the directory as well."""
+        if self._other:
             raise UserError(
-                f'{_who(self._taken_by)} has taken over the lock on {self.directory}, which this '
-                f'process did not renew for more than {LEASE_S} s: stopped'
+                f'{_who(self._other)} has taken over the lock on {self.directory}: stopped'
             )
 
     def release(self) -> None:
-        """Release the lock. If that fails, the lease expires."""
+        """Release the lock. If that fails, it expires."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         with contextlib.suppress(OSError):
-            self._lease.release(remove=not self._taken_by)
+            if not self._other:
+                self._path.unlink()
+        if self._file is not None:
+            os.close(self._file)
 
-    def _content(self):
-        return json.dumps(self._record).encode() + b'\n'
+    def _write(self):
+        content = json.dumps(self._record).encode() + b'\n'
+        if self._file is None:
+            storage.write(self._path, content)
+            return
+        os.pwrite(self._file, content, 0)
+        os.ftruncate(self._file, len(content))
 
     def _beat(self):
         while not self._stop.wait(BEAT_S):
-            self._record['beat'] += 1
             with contextlib.suppress(OSError):  # the next beat may get through
-                self._taken_by = self._lease.renew(self._content()) or None
-            if self._taken_by:
-                return
-
-
-class _FileLease:
-    """.lock in a directory of a file system, kept open with an flock."""
-
-    def __init__(self, file: pathlib.Path, content: bytes) -> None:
-        self._path = file
-        self._id = _record(content)['id']
-        while True:
-            self._file = storage.open_own(file, os.O_RDWR | os.O_CREAT)
-            try:
-                excludes = self._flock()
-                before = self._state()
-                found = _record(before)
-                if found and not (excludes and found.get('machine') == _machine()):
-                    _watch(file, found, before, self._state)
-                if self._in_place():
-                    self._write(content)
+                found = _read(self._path)
+                if found and found.get('id') != self._record['id']:
+                    self._other = found
                     return
-                os.close(self._file)  # the holder removed .lock meanwhile
-            except BaseException:
-                os.close(self._file)
-                raise
+                self._record['beat'] += 1
+                self._write()
 
-    def renew(self, content):
-        """Write the content if .lock still belongs to this process.
 
-        Otherwise return the record in .lock, {} if it is damaged.
-        """
-        before = (
-            self._read() if self._in_place() or not self._path.exists() else self._path.read_bytes()
-        )
-        if before and _record(before).get('id') != self._id:
-            return _record(before)
-        self._write(content)
-
-    def release(self, remove):
-        # A takeover writes into the same file, and this process may not have noticed it yet.
-        if remove and self._in_place() and _record(self._read()).get('id') == self._id:
-            self._path.unlink()
-        os.close(self._file)
-
-    def _flock(self):
-        """Whether flock works here. UserError if another process has it."""
+def _flocked(path):
+    """.lock, open with an flock, or None if the file system has none. UserError if another process
+    has the flock."""
+    while True:
+        file = storage.open_own(path, os.O_RDWR | os.O_CREAT)
         try:
-            return flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                os.close(file)
+                return None
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file), os.stat(path)):
+                    return file
+            os.close(file)  # the holder removed .lock meanwhile
         except BlockingIOError:
-            raise _refusal(self._path, _record(self._read())) from None
-
-    def _in_place(self):
-        """Whether .lock is still the file that is open."""
-        with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(os.fstat(self._file), os.stat(self._path))
-        return False
-
-    def _state(self):
-        """The content of .lock, b'' if the file was removed."""
-        return self._read() if self._in_place() else b''
-
-    def _read(self):
-        return os.pread(self._file, 4096, 0)
-
-    def _write(self, content):
-        os.pwrite(self._file, content, 0)
-        os.ftruncate(self._file, len(content))
-        os.fsync(self._file)
-
-
-class _ObjectLease:
-    """.lock in an object store."""
-
-    def __init__(self, file, content: bytes) -> None:
-        self._path = file
-        self._id = _record(content)['id']
-        while True:
-            generation = storage.generation(file)
-            if generation != storage.ABSENT:
-                _watch(file, _record(self._read()), generation, lambda: storage.generation(file))
-            self._generation = storage.replace(file, content, generation)
-            # .lock changed meanwhile, perhaps because its holder ended: look again
-            if self._generation is not None:
-                return
-
-    def renew(self, content):
-        """Renew the lease, as _FileLease.renew does."""
-        new = storage.replace(self._path, content, self._generation)
-        if new is None:
-            found = self._read()
-            if found and _record(found).get('id') != self._id:
-                return _record(found)
-            # The reply to an earlier write was lost, or somebody removed .lock. The next beat
-            # writes .lock again.
-            new = storage.generation(self._path)
-        self._generation = new
-
-    def release(self, remove):
-        if remove:
-            storage.remove(self._path, self._generation)
-
-    def _read(self):
-        with contextlib.suppress(FileNotFoundError):
-            return storage.read(self._path)
-        return b''
+            found = _parsed(os.pread(file, 4096, 0))
+            os.close(file)
+            raise _refusal(path, found) from None
+        except BaseException:
+            os.close(file)
+            raise
 
 
 def flock(file: int | BinaryIO, operation: int) -> bool:
@@ -237,27 +161,24 @@ def flock(file: int | BinaryIO, operation: int) -> bool:
     return True
 
 
-def _watch(file, holder, before, state: Callable[[], object]):
-    """Wait until a lease expires or is removed, not at all if its holder has ended.
-
-    UserError as soon as the holder renews the lease, so that state() is no longer `before`.
-    """
-    if _has_ended(holder):
+def _wait(path):
+    """Wait until .lock was removed or has not changed for STALE_S seconds, not at all if its holder
+    has ended. UserError as soon as the holder rewrites it."""
+    before = holder = _read(path)
+    if not holder or _has_ended(holder):
         return
     print(
-        f'{file.parent}: locked by {_who(holder)}, which may have died: waiting up to {LEASE_S} s '
+        f'{path.parent}: locked by {_who(holder)}, which may have died: waiting up to {STALE_S} s '
         'for a heartbeat',
         file=sys.stderr,
         flush=True,
     )
-    deadline = time.monotonic() + LEASE_S
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + STALE_S
+    while time.monotonic() < deadline and before:
         time.sleep(min(1, BEAT_S / 4))
-        now = state()
-        if now in (b'', storage.ABSENT):
-            return
-        if now != before:
-            raise _refusal(file, holder)
+        before = _read(path)
+        if before and before != holder:
+            raise _refusal(path, holder)
 
 
 def _has_ended(holder):
@@ -278,8 +199,8 @@ def _has_ended(holder):
     return False
 
 
-def _refusal(file, holder):
-    return UserError(f'another {_who(holder)} holds the lock on {file.parent}')
+def _refusal(path, holder):
+    return UserError(f'another {_who(holder)} holds the lock on {path.parent}')
 
 
 def _who(holder):
@@ -289,8 +210,14 @@ def _who(holder):
     return f'process (pid {holder.get("pid")} on {holder.get("host")}, since {holder.get("since")})'
 
 
-def _record(content):
+def _read(path):
     """The record in .lock, a dict. {} if there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        return _parsed(storage.read(path))
+    return {}
+
+
+def _parsed(content):
     try:
         found = json.loads(content)
     except ValueError:
@@ -300,10 +227,7 @@ def _record(content):
 
 @functools.cache
 def _machine():
-    """An identifier of the running kernel.
-
-    Within one kernel flock can be relied on, also between containers.
-    """
+    """An identifier of the running kernel, also of all its containers."""
     try:
         return pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
     except OSError:

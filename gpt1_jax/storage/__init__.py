@@ -6,7 +6,6 @@ etils.epath gives them the interface of pathlib.Path (extra `gcs`). Files that a
 read or written, an OSError names it.
 """
 
-import base64
 import contextlib
 import errno
 import functools
@@ -258,42 +257,6 @@ def generation(file: str | os.PathLike) -> str:
             return system.call('GET', 'b/{}/o/{}', bucket, key, json_out=True)['generation']
         except FileNotFoundError:
             return ABSENT
-
-
-def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
-    """Compare and swap: write an object only if its generation is still `expected`.
-
-    Returns the new generation. Returns None, with nothing written, if another process wrote other
-    data first.
-    """
-    system, bucket, key = _object(file)
-    with _as_os_errors(file, writes=True):
-        try:
-            return system.call(
-                'POST',
-                f'{system._location}/upload/storage/v1/b/{{}}/o',
-                bucket,
-                uploadType='media',
-                name=key,
-                ifGenerationMatch=expected,
-                data=data,
-                json_out=True,
-                headers={'Content-Type': 'application/octet-stream'},
-            )['generation']
-        # HTTP 412, precondition failed: perhaps after our write, if its reply was lost
-        except FileExistsError:
-            with contextlib.suppress(FileNotFoundError):
-                now = system.call('GET', 'b/{}/o/{}', bucket, key, json_out=True)
-                if now.get('md5Hash') == base64.b64encode(hashlib.md5(data).digest()).decode():
-                    return now['generation']
-            return None
-
-
-def remove(file: str | os.PathLike, expected: str) -> None:
-    """Remove an object if its generation is still `expected`."""
-    system, bucket, key = _object(file)
-    with _as_os_errors(file), contextlib.suppress(FileNotFoundError, FileExistsError):
-        system.call('DELETE', 'b/{}/o/{}', bucket, key, ifGenerationMatch=expected)
 
 
 def _object(file):

@@ -4,7 +4,6 @@ See hugging_face.py.
 """
 
 import dataclasses
-import hashlib
 import json
 
 import jax
@@ -24,17 +23,6 @@ from gpt1_jax.weights import model_card, names, tokenizer_json
 DTYPES = ('float32', 'bfloat16')  # of stored weights
 # Fields that do not change the function
 NOT_STORED = ('n_special', 'dtype', 'precision', 'remat', 'unroll', 'kernels')
-# Fields of a fine-tuned run that evaluating it needs. Paths and other settings stay private.
-CLASSIFIER_FIELDS = (
-    'kind',
-    'model',
-    'seed',
-    'task',
-    'custom',
-    'labels',
-    'lengths',
-    'classifier_dropout',
-)
 
 
 def export(
@@ -62,7 +50,7 @@ def export(
         head = {'architectures': ['OpenAIGPTLMHeadModel']}
         notes = []
     else:
-        arrays, head, notes, original = _classifier(run, task, load.fine_tuned(run, step).params)
+        arrays, head, notes = _classifier(run, task, load.fine_tuned(run, step).params)
 
     config |= {
         'vocab_size': len(arrays[names.PREFIX + names.TOKENS]),
@@ -84,8 +72,6 @@ def export(
         **tokenizer_json.files(tokenizer, config['n_positions'], specials=task is not None),
         'README.md': card.encode(),
     }
-    if task is not None:
-        files[names.CLASSIFIER] = _classifier_file(run, original, weights)
     folder = names.TOKENIZER.split('/')[0]
     if out.exists() and not {file.name.removesuffix('.partial') for file in out.iterdir()} <= {
         *files,
@@ -142,8 +128,7 @@ def _refusal(run, why):
 def _classifier(run, task, params):
     """The parts of an OpenAIGPTForSequenceClassification, for tasks that read one sequence.
 
-    Returns (arrays, further fields of config.json, notes for the card, the biases before the
-    classifier's is folded into the last LayerNorm's).
+    Returns (arrays, further fields of config.json, notes for the card).
     """
     arrays = _named(run, params['backbone'])
     kernel = np.asarray(params['classifier']['kernel'])
@@ -151,7 +136,6 @@ def _classifier(run, task, params):
 
     place = f'{names.PREFIX}h.{run.config["model"]["n_layer"] - 1}.ln_2.bias'
     bias = np.asarray(params['classifier']['bias'])
-    original = {'ln_2.bias': arrays[place], 'bias': bias}
     arrays[place] = _shifted(arrays[place], kernel, bias, run)
     notes = [
         "The classifier's bias is folded into the bias of the last LayerNorm, because "
@@ -176,22 +160,7 @@ def _classifier(run, task, params):
             else f'The labels are bins of a score, from {low:g} in steps of 1: the prediction is '
             'the expected value.'
         )
-    return arrays, config, notes, original
-
-
-def _classifier_file(run, original, weights):
-    """The bytes of names.CLASSIFIER.
-
-    The file names the weights that it belongs to, because transformers may train them further.
-    """
-    kept = {name: run.config[name] for name in CLASSIFIER_FIELDS if name in run.config}
-    kept |= {
-        'data': run.config['data'] | {'dir': ''},
-        'batch': {'eval_size': run.config['batch']['eval_size']},
-        'results': None,
-        'weights': hashlib.sha256(weights).hexdigest(),
-    }
-    return safetensors.numpy.save(original, {'config': json.dumps(kept, sort_keys=True)})
+    return arrays, config, notes
 
 
 def _serialized(arrays, metadata):

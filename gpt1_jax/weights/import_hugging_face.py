@@ -3,7 +3,6 @@
 See hugging_face.py.
 """
 
-import json
 import re
 
 import numpy as np
@@ -11,17 +10,14 @@ import safetensors
 import safetensors.numpy
 
 from gpt1_jax import storage
-from gpt1_jax.data import tasks
 from gpt1_jax.data.published import from_published, from_tokenizer_json
 from gpt1_jax.data.tokenizer import MODEL_FILE, SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, shown
-from gpt1_jax.evaluation import load
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import import_run, names
 
 DTYPES = ('F32', 'F16', 'BF16')
 TIED = 'lm_head.weight'  # the output layer: absent, or equal to the token embedding
-SCORE = 'score.weight'
 # Constants that older versions of transformers stored
 MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'
 # Heads of transformers' classes for tasks, which are left out
@@ -39,8 +35,7 @@ def convert(
 ) -> workdir.Run:
     """Imports a Hugging Face directory, or a .safetensors file, as the run directory `out`.
 
-    Returns its workdir.Run. A classifier that gpt1_jax exported becomes a fine-tuned run, and any
-    other model a pretrained run.
+    Returns its workdir.Run, a pretrained run.
 
     tokenizer: the directory with the vocabulary, see _tokenizer; by default beside the weights.
     n_head: only for a single file, which does not record it (default 12).
@@ -54,6 +49,11 @@ def convert(
     stated = {} if config is None else _stated(config)
     sources = [weights] if config is None else [weights, config]
     with _opened(weights) as file:
+        if names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {}):
+            raise UserError(
+                f'{source}: a classifier that gpt1_jax exported, with its bias in the last '
+                'LayerNorm: import the model that it was fine-tuned from, and fine-tune here'
+            )
         stored, model, left_out = _check(file, weights, stated, n_head)
         directory = tokenizer or weights.parent
         vocabulary, vocabulary_files = _tokenizer(directory)
@@ -63,44 +63,21 @@ def convert(
             model['vocab_size'] = vocabulary.vocab_size
         import_run.check_tokenizer(vocabulary, model['vocab_size'], vocabulary_files[0])
 
-        run_config = {'kind': 'pretrain', 'model': model}
-        original: dict[str, np.ndarray] = {}
-        tuned = names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {})
-        if tuned:
-            classifier = weights.parent / names.CLASSIFIER
-            if config is None or not classifier.is_file():
-                raise UserError(
-                    f'{source}: a classifier that gpt1_jax exported, with its bias in the last '
-                    f'LayerNorm: importing it needs its whole directory, with {names.CLASSIFIER}'
-                )
-            run_config, original = _classifier(classifier, model, file.get_slice(SCORE).get_shape())
-            if run_config.pop('weights', None) not in (None, storage.sha256(weights)):
-                # transformers has saved these weights since: it trained the classifier's bias in
-                # the LayerNorm
-                original = {}
-            sources.append(classifier)
-            left_out.remove(SCORE)
-        elif added:
+        if added:
             left_out.append(
                 f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary'
             )
 
         def read(name):
-            if original and name == f'h.{model["n_layer"] - 1}.ln_2.bias':
-                return original['ln_2.bias']
             array = file.get_tensor(stored[name]).astype(np.float32, copy=False)
             import_run.check_values(array, f'{weights}: {stored[name]}')
-            return array[: model['vocab_size']] if name == names.TOKENS and not tuned else array
+            return array[: model['vocab_size']] if name == names.TOKENS else array
 
         def make():
-            backbone = names.to_tree(model | {'n_special': added if tuned else 0}, read)
-            if not tuned:
-                return backbone
-            kernel = file.get_tensor(SCORE).astype(np.float32).T
-            bias = original.get('bias', np.zeros(kernel.shape[1], np.float32))
-            return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': bias}}
+            return names.to_tree(model, read)
 
         hashes = {path.name: storage.sha256(path) for path in (*sources, *vocabulary_files)}
+        run_config = {'kind': 'pretrain', 'model': model}
         return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
 
 
@@ -183,34 +160,6 @@ def _stated(file):
     return config
 
 
-def _classifier(path, model, score_shape):
-    """Reads names.CLASSIFIER: (a run's config, {'ln_2.bias', 'bias'}).
-
-    UserError if they do not fit the other files.
-    """
-    with _opened(path) as file:
-        arrays = {name: file.get_tensor(name) for name in file.keys()}
-        text = (file.metadata() or {}).get('config', '')
-    try:
-        config = json.loads(text) | {'model': model}
-        load.fine_tuned_config(workdir.Run(path, config))
-        task = tasks.of(config)
-    except (ValueError, TypeError, KeyError, UserError) as error:
-        raise UserError(f'{path}: its config is not that of a fine-tuned run ({error})') from None
-    n_labels = 1 if task.squared else len(task.labels)
-    shapes = {name: array.shape for name, array in arrays.items()} | {SCORE: tuple(score_shape)}
-    wanted = {
-        'ln_2.bias': (model['n_embd'],),
-        'bias': (n_labels,),
-        SCORE: (n_labels, model['n_embd']),
-    }
-    if shapes != wanted or not all(np.isfinite(array).all() for array in arrays.values()):
-        raise UserError(
-            f'{path}: holds arrays of shapes {shapes}, must be finite and of shapes {wanted}'
-        )
-    return config, {name: array.astype(np.float32) for name, array in arrays.items()}
-
-
 def _check(file, where, stated, n_head):
     """Checks the header of an open file.
 
@@ -231,16 +180,16 @@ def _check(file, where, stated, n_head):
     try:
         model = _model(shapes, stated, n_head)
         wanted = names.shapes(model)
-        if missing := [name for name in wanted if name not in stored]:
-            raise UserError(f'{missing[0]} is missing')
-        for name, full in stored.items():
-            if name in left_out:
-                continue
-            expected = wanted[names.TOKENS] if name == TIED else wanted.get(name)
-            if expected is None:
-                raise UserError(f'{full} is not an array of a GPT-1 language model')
-            if shapes[name] != expected:
-                raise UserError(f'{full} has shape {shapes[name]}, must be {expected}')
+        expected = wanted | ({TIED: wanted[names.TOKENS]} if TIED in stored else {})
+        for name in [*expected, *(stored.keys() - expected.keys() - {*left_out})]:
+            full = stored.get(name, name)
+            if name not in stored:
+                raise UserError(f'{full} is missing')
+            if shapes[name] != expected.get(name):
+                raise UserError(
+                    f'{full} has shape {shapes[name]}, must be '
+                    f'{expected.get(name, "absent from a GPT-1 language model")}'
+                )
             if headers[name].get_dtype() not in DTYPES:
                 raise UserError(
                     f'{full} is {headers[name].get_dtype()}, must be one of {", ".join(DTYPES)}'
@@ -259,26 +208,25 @@ def _model(shapes, stated, n_head):
 
     UserError if config.json has other sizes.
     """
-    for name, rank in {names.TOKENS: 2, names.POSITIONS: 2, 'h.0.mlp.c_fc.bias': 1}.items():
-        if name not in shapes:
-            raise UserError(f'{name} is missing')
-        if len(shapes[name]) != rank:
-            raise UserError(f'{name} has shape {shapes[name]}, must have {rank} dimensions')
-    n_layer = 1 + max(
-        int(name.split('.')[1]) for name in shapes if re.fullmatch(r'h\.\d{1,9}\..*', name)
-    )
-    if n_layer > len(shapes):
-        raise UserError(f'has arrays of block {n_layer - 1:,}, but not of all blocks before it')
-    vocab_size, n_embd = shapes[names.TOKENS]
+    try:
+        vocab_size, n_embd = shapes[names.TOKENS]
+        n_ctx, _ = shapes[names.POSITIONS]
+        (n_inner,) = shapes['h.0.mlp.c_fc.bias']
+    except (KeyError, ValueError):
+        raise UserError(
+            f'{names.TOKENS}, {names.POSITIONS} or h.0.mlp.c_fc.bias is missing or has another '
+            'number of dimensions'
+        ) from None
+    layers = {name.split('.')[1] for name in shapes if re.fullmatch(r'h\.\d+\..*', name)}
     sizes = {
         'vocab_size': vocab_size,
-        'n_ctx': shapes[names.POSITIONS][0],
+        'n_ctx': n_ctx,
         'n_embd': n_embd,
-        'n_layer': n_layer,
+        'n_layer': len(layers),
         'n_head': stated.get('n_head', import_run.HEADS) if n_head is None else n_head,
     }
     for ours, name in names.SIZES.items():
         if stated.get(name, sizes[ours]) != sizes[ours]:
             raise UserError(f'{name} is {sizes[ours]}, {names.CONFIG} has {shown(stated[name])}')
     dropouts = {ours: stated[name] for ours, name in names.DROPOUTS.items() if name in stated}
-    return import_run.fields(sizes | dropouts | {'n_inner': shapes['h.0.mlp.c_fc.bias'][0]})
+    return import_run.fields(sizes | dropouts | {'n_inner': n_inner})

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune, pretrain
-from gpt1_jax.data import counts, tokens
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, one_line
+from gpt1_jax.errors import one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
 from gpt1_jax.training import transfer
 
@@ -184,38 +183,8 @@ def _pretraining(run, step):
         'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})',
     }
     if config.get('init_from'):
-        facts |= _origin(config, 'before this run, ') or {
-            'before this run': 'weights of another run, with the tokens seen by it'
-        }
-    try:
-        manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
-    except (UserError, OSError):  # the tokens were not kept
-        return facts
-    if manifest['fingerprint'] == config['fingerprint']['tokens']:
-        split = manifest['splits']['train']
-        facts['corpus'] += f', {split["documents"]:,} documents of {split["tokens"]:,} tokens'
-        read = step * counts.words_per_step(manifest, batch * n_ctx)
-        facts['words read'] = f'{read:,.0f}, of the {split["words"]:,} of the corpus'
+        facts['before this run'] = 'weights of another run, with the tokens seen by it'
     return facts
-
-
-def _origin(config, prefix):
-    """_pretraining of the weights that a run began with.
-
-    {} if the weights were moved, deleted or trained further.
-    """
-    try:
-        other = workdir.load(config['init_from'])
-        step = other.step(config.get('init_step'))
-        digest = other.digest(step)
-    except (UserError, OSError):
-        return {}
-    same = config['fingerprint'].get('origin') in (digest, None)
-    return (
-        {f'{prefix}{name}': value for name, value in _pretraining(other, step).items()}
-        if same
-        else {}
-    )
 
 
 def _task(config):
@@ -226,12 +195,11 @@ def _finetuning(run):
     config = run.config
     origin = config['fingerprint'].get('origin')
     files = _hashes(config['fingerprint'].get('files', {}))
-    facts = {
+    return {
         'task': f'{_shown(_task(config))}, labels {", ".join(map(_shown, config["labels"]))}; '
         f'hashes of its files {files}',
         'fine-tuned from': f'weights of digest {_code(origin)}' if origin else 'random weights',
     }
-    return facts | (_origin(config, 'pretraining ') if origin else {})
 
 
 def _hashes(files):

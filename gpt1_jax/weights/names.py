@@ -46,8 +46,6 @@ REFUSED = {
 }
 FORMS = (WEIGHTS, *REFUSED)
 TOKENIZER = 'gpt1_jax/tokenizer'  # in an export: the tokenizer in the form of gpt1_jax
-# Of an exported classifier: the data that the import needs besides WEIGHTS
-CLASSIFIER = 'gpt1_jax/classifier.safetensors'
 PREFIX = 'transformer.'  # names in model.safetensors may begin with it
 SIZES = {
     'vocab_size': 'vocab_size',

@@ -234,32 +234,6 @@ def test_the_papers_numbers_are_the_defaults():
         )
 
 
-PRETRAIN = [
-    'workdir',
-    'config',
-    *(f'config.{name}' for name, *_ in config_help.fields(config_file.load('pretrain'))),
-]
-
-
-@pytest.mark.parametrize(
-    'given, meant',
-    [
-        ('batch_size', 'config.batch.size'),
-        ('n_layer', 'config.model.n_layer'),
-        ('wrokdir', 'workdir'),
-        ('warmup', 'config.optimizer.warmup_steps'),
-        ('seeds', 'config.seed'),
-        ('zzz', None),
-        ('data', 'config.data.FIELD'),
-        ('optimizer', 'config.optimizer.FIELD'),
-    ],
-)
-def test_a_slip_names_the_field_that_is_like_it_if_any(given, meant):
-    fields = config_help.fields(config_file.load('pretrain'))
-    flags = ['workdir', 'config', *(f'config.{name}' for name, *_ in fields)]
-    assert cli.suggestion(given, flags) == (f', did you mean --{meant}?' if meant else '')
-
-
 def test_values_of_the_wrong_type_and_missing_flags_are_named(monkeypatch, capsys):
     def define(values):
         for kind, name in (
@@ -276,7 +250,7 @@ def test_values_of_the_wrong_type_and_missing_flags_are_named(monkeypatch, capsy
         ('--rows=2.5', 'flag --rows=2.5: invalid literal for int'),
         ('--rate=fast', 'flag --rate=fast: could not convert string to float'),
         ('--sure=perhaps', "flag --sure=perhaps: ('Non-boolean argument"),
-        ('--rows=2', 'give --prompt (the text to continue)'),
+        ('--rows=2', 'flag --prompt=None: Flag --prompt must have a value other than None'),
     ):
         monkeypatch.setattr(flags, 'FLAGS', flags.FlagValues())
         monkeypatch.setattr(sys, 'argv', ['program', word])

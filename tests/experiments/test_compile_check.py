@@ -108,22 +108,17 @@ def test_logits_that_are_gathered_would_be_seen():
 # Slices
 
 
-# Links: one an open axis, two a ring; and those of a torus
 @pytest.mark.parametrize(
-    'name, chip, shape, links',
+    'name, chip, shape',
     [
-        ('v5e:16x16', 'v5e', (16, 16), (4, 4)),
-        ('v5e:8x16', 'v5e', (8, 16), (3, 4)),
-        ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
-        ('v4:2x2x2', 'v4', (2, 2, 2), (3, 6)),
-        ('v5p:8x8x8', 'v5p', (8, 8, 8), (6, 6)),
-        ('h200:8', 'h200', (8,), (1, 1)),
+        ('v5e:8x16', 'v5e', (8, 16)),
+        ('2*v5e:16x16', 'v5e', (16, 16)),
+        ('v5p:8x8x8', 'v5p', (8, 8, 8)),
+        ('h200:8', 'h200', (8,)),
     ],
 )
-def test_a_slice_is_named_by_its_shape_and_has_links(name, chip, shape, links):
-    assert (
-        chips.parse(name) == (chips.CHIPS[chip], shape) and chips.links(*chips.parse(name)) == links
-    )
+def test_a_slice_is_named_by_its_shape(name, chip, shape):
+    assert chips.parse(name) == (chips.CHIPS[chip], shape)
 
 
 @pytest.mark.parametrize(
@@ -153,13 +148,6 @@ def test_a_compiler_that_is_not_installed_is_named_with_what_to_install(monkeypa
         r"'jax\[tpu\]'",
     ):
         chips.devices('v5e:2x2')
-
-
-def test_transfers_take_from_all_links_at_once_to_those_of_one_axis():
-    v5e = chips.CHIPS['v5e']
-    assert chips.link_seconds(v5e, (16, 16), 200e9) == (1.0, 2.0)  # 4 links, 2 of them on each ring
-    assert chips.link_seconds(v5e, (2, 2), 200e9) == (2.0, 4.0)  # 2 of 4 links, 1 on an open axis
-    assert chips.link_seconds(v5e, (1, 1), 0.0) == (0.0, 0.0)
 
 
 # The command
@@ -225,18 +213,12 @@ ROW = {
 }
 
 
-def test_the_table_shows_what_was_compiled_and_estimates_its_time():
+def test_the_table_shows_what_was_compiled():
     text = '\n'.join(table.render([ENTRY], [ROW], {}))
     assert (
         '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 70 | 8.0 of 16 | 98 all-gather, 300 MB; 2 all-reduce, '
         '200 MB | 500 MB | 1 in bf16 | none | 24.7 |'
     ) in text
-    # 24.67e12 / 4 / 197e12 / 0.4 s; 500 MB over two of four links of 50 GB/s, or one: 5 or 10 ms.
-    # 8,192 tokens a chip.
-    assert (
-        '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 78.3 | 5.0 to 10.0 | 78.3 to 88.3 | 0.37 to 0.42 | 523 '
-        'to 1,047 |' in text
-    )
 
 
 def test_a_line_without_a_row_is_not_available_and_says_why(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ import sets
 import tiny
 from experiments import glue_submission
 from experiments.glue_submission import MEMBERS
+from experiments.lib import run_list, runner
 from gpt1_jax import pretraining
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
@@ -109,6 +110,8 @@ def submitted(data, indices, tmp_path_factory):
             seeds_small=(3, 4),
         ),
     )
+    for task in ('stsb', 'mnli'):
+        runner.carry_out(config, run_list.finetune_runs(config, task, 'full', keep=True)[:1])
     for task in set(glue_submission.TASKS) - {'stsb', 'mnli'}:
         config.submission[task] = stand_in(root, task, data / DIRECTORIES[task], indices)
     with pytest.warns(UserWarning, match='QQP/test.tsv .*: .* rows, the published set has 390,965'):
@@ -152,30 +155,10 @@ def test_a_submission_has_what_its_models_predicted_for_each_row_of_the_test_fil
 def test_all_that_is_missing_is_named_at_once(submitted, indices, tmp_path):
     out = tmp_path / 'submission.zip'
     config = submitted[0].copy_and_resolve_references()
-    config.out = str(tmp_path)
-    config.start = False
-    assert 'stsb: not fine-tuned yet; mnli: not fine-tuned yet' in refusal(
-        glue_submission.run, config, out
-    )
     config.directories.mnli = 'absent'
-    missing = refusal(glue_submission.run, config, out)
-    # And three test files
-    assert 'absent lacks files of train or dev' in missing and missing.count('mnli: ') == 4
+    assert 'mnli: ' in refusal(glue_submission.run, config, out)
+    config.out = str(tmp_path)  # without tables
     config.directories.mnli = submitted[0].directories.mnli
-    shutil.copytree(submitted[0].out, tmp_path / 'tables')  # whose runs have lost their weights
-    for checkpoints in (tmp_path / 'tables').glob('runs/*/checkpoints'):
-        shutil.rmtree(checkpoints)
-    config.out = str(tmp_path / 'tables')
-    config.results = None
-    rows = results.read(tmp_path / 'tables' / 'results.jsonl')
-    (tmp_path / 'tables' / 'results.jsonl').unlink()
-    results.append(
-        tmp_path / 'tables' / 'results.jsonl',
-        *(row | {'run': row['run'].replace(submitted[0].out, config.out)} for row in rows),
-    )
-    glue_submission.run(config, out, dry_run=True)
-    assert not out.exists()
-    config.pretrained = ''
     config.submission.cola = str(tmp_path)
     config.submission.qnli = config.submission.rte
     config.submission.wnli = stand_in(tmp_path, 'wnli', tmp_path / 'nothing', indices)
@@ -183,7 +166,7 @@ def test_all_that_is_missing_is_named_at_once(submitted, indices, tmp_path):
         glue_submission.run(config, out)
     for part in (
         'not a run directory',
-        'stsb: no run: give --config.submission.stsb=DIR; ',
+        'stsb: no run: give --config.submission.stsb=DIR, or make the tables with ',
         'a run of rte; ',
         'mnli: no run',
         'nothing/test.tsv: no such file',

@@ -15,7 +15,10 @@ STEPS = 20
 
 def worker(text, directory, devices=None, **overrides):
     """One process of a run by itself."""
-    flags = {'XLA_FLAGS': f'--xla_force_host_platform_device_count={devices}'} if devices else {}
+    flags = {}
+    if devices:
+        given = os.environ.get('XLA_FLAGS', '')
+        flags['XLA_FLAGS'] = f'{given} --xla_force_host_platform_device_count={devices}'
     return subprocess.Popen(
         [
             sys.executable,

@@ -197,15 +197,19 @@ def test_processes_that_disagree_say_what_differs(text, tmp_path):
 
 @pytest.fixture
 def environment(monkeypatch):
-    """Sets environment variables, and whether this is a TPU VM; gives the calls of
-    jax.distributed.initialize."""
+    """Sets environment variables; gives the calls of jax.distributed.initialize, which finds no
+    others by itself unless `detected`."""
     called = []
     for name in (*processes_lib.VARIABLES, *processes_lib.LAUNCHERS, 'JOB_COMPLETION_INDEX'):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(jax.distributed, 'initialize', lambda *given, **how: called.append(given))
 
-    def set_to(tpu_vm=False, given={}, **variables):
-        monkeypatch.setattr(processes_lib, '_tpu_vm', lambda: tpu_vm)
+    def set_to(given={}, detected=False, **variables):
+        def initialize(*arguments, **how):
+            if arguments == (None, None, None) and not detected:
+                raise ValueError('coordinator_address should be defined.')
+            called.append(arguments)
+
+        monkeypatch.setattr(jax.distributed, 'initialize', initialize)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         processes_lib.start(**given)
@@ -215,36 +219,22 @@ def environment(monkeypatch):
 
 
 ALL = {'JAX_COORDINATOR_ADDRESS': 'a:1', 'JAX_NUM_PROCESSES': '4', 'JAX_PROCESS_ID': '3'}
-# As Kubeflow's Trainer sets them: an indexed Job's number says nothing new
-JOB = ALL | {'JOB_COMPLETION_INDEX': '3'}
-ASKED = [(None, None, None)]  # JAX, who the others are
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize(
     'variables, given, calls',
     [
-        ({'SLURM_STEP_NUM_TASKS': '8'}, {}, ASKED),
-        ({'TPU_WORKER_HOSTNAMES': 'a,b'}, {}, ASKED),
-        ({'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {}, ASKED),
-        ({'tpu_vm': True}, {}, ASKED),
-        ({'WORLD_SIZE': '2', 'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
+        ({}, {}, []),
+        ({'detected': True}, {}, [(None, None, None)]),
+        ({'WORLD_SIZE': '2', 'detected': True}, {}, [(None, None, None)]),
         # JAX's own variables are the flags' defaults
-        (JOB, {}, [('a:1', 4, 3)]),
-        (JOB, {'process': 2}, [('a:1', 4, 2)]),
-        (JOB, {'processes': 1}, []),
+        (ALL, {}, [('a:1', 4, 3)]),
+        (ALL, {'process': 2}, [('a:1', 4, 2)]),
+        (ALL, {'processes': 1}, []),
         # one alone
         ({'WORLD_SIZE': '1', 'PMI_SIZE': '1', 'LWS_GROUP_SIZE': '1'}, {}, []),
-        ({'WORLD_SIZE': 'many', 'PMI_SIZE': ''}, {}, []),
-        (
-            {
-                'TPU_WORKER_HOSTNAMES': 'localhost',
-                'JAX_NUM_PROCESSES': '',
-                'JOB_COMPLETION_INDEX': '0',
-            },
-            {},
-            [],
-        ),
+        ({'WORLD_SIZE': 'many', 'PMI_SIZE': '', 'JAX_NUM_PROCESSES': ''}, {}, []),
     ],
     ids=str,
 )

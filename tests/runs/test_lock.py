@@ -41,7 +41,7 @@ def place(request, tmp_path):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(lock, 'BEAT_S', 0.2)
-    monkeypatch.setattr(lock, 'LEASE_S', 2)
+    monkeypatch.setattr(lock, 'STALE_S', 2)
 
 
 def started(code, place):
@@ -114,15 +114,17 @@ def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_pa
         ({'pid': 10**30}, True),
     ],
 )
-def test_a_lease_of_a_process_here_that_has_ended_is_taken_over_at_once(monkeypatch, change, waits):
-    """A lease as in an object store; in another container the number may be of a process that
-    lives."""
-    monkeypatch.setattr(lock, 'LEASE_S', 0.5)
+def test_without_flock_a_process_here_that_has_ended_is_not_waited_for(
+    tmp_path, monkeypatch, change, waits
+):
+    """In another container the number may be of a process that lives."""
+    monkeypatch.setattr(lock, 'STALE_S', 0.5)
     ended = subprocess.Popen(['true'])
     ended.wait()
     holder = {'pid': ended.pid, 'machine': lock._machine(), 'numbers': lock._numbers()} | change
+    (tmp_path / lock.FILE).write_text(json.dumps(holder))
     began = time.monotonic()
-    lock._watch(storage.path('run/.lock'), holder, b'content', lambda: b'content')
+    lock._wait(tmp_path / lock.FILE)
     assert (time.monotonic() - began >= 0.5) == waits
 
 
@@ -138,53 +140,34 @@ def test_a_killed_process_s_directory_in_a_store_is_free_at_once_on_the_same_mac
     assert 'may have died' not in capsys.readouterr().err
 
 
-def test_a_process_of_another_machine_that_is_gone_is_waited_for(tmp_path, capsys):
-    (tmp_path / lock.FILE).write_text(
-        json.dumps(
-            {
-                'pid': 7,
-                'host': 'far',
-                'machine': 'another',
-                'beat': 0,
-                'since': '2026-01-01T00:00:00+00:00',
-                'id': 'x',
-            }
-        )
-    )
+def test_in_a_store_a_process_of_another_machine_that_is_gone_is_waited_for(tmp_path, capsys):
+    place = storage.path(f'{emulator.bucket()}/{tmp_path.name}/run')
+    record = {'pid': 7, 'host': 'far', 'machine': 'another', 'since': 'May'}
+    storage.write_json(place / lock.FILE, record)
     began = time.monotonic()
-    with lock.hold(tmp_path) as held:
-        assert time.monotonic() - began >= lock.LEASE_S
+    with lock.hold(place) as held:
+        assert time.monotonic() - began >= lock.STALE_S
         held.check()
     assert capsys.readouterr().err == (
-        f'{tmp_path}: locked by process (pid 7 on far, since 2026-01-01T00:00:00+00:00), which may '
-        'have died: waiting up to 2 s for a heartbeat\n'
+        f'{place}: locked by process (pid 7 on far, since May), which may have died: waiting up to '
+        '2 s for a heartbeat\n'
     )
 
 
-def test_a_lock_that_was_taken_over_is_lost(place):
+def test_in_a_store_a_process_that_was_overwritten_stops(tmp_path):
+    place = storage.path(f'{emulator.bucket()}/{tmp_path.name}/run')
     with lock.hold(place) as held:
-        held.check()
-        record = json.loads(storage.read(place / lock.FILE)) | {
-            'id': 'another',
-            'host': 'far',
-            'pid': 7,
-        }
-        if storage.remote(place):
-            storage.write(place / lock.FILE, json.dumps(record).encode())
-        else:
-            (place / lock.FILE).write_text(json.dumps(record))
+        record = {'id': 'another', 'host': 'far', 'pid': 7, 'since': 'May'}
+        storage.write_json(place / lock.FILE, record)
         deadline = time.monotonic() + 10
-        while held._taken_by is None and time.monotonic() < deadline:
+        while held._other is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        with pytest.raises(
-            UserError,
-            match='process .pid 7 on far, since .*. has taken over the lock on .*run, which',
-        ):
+        with pytest.raises(UserError, match='process .pid 7 on far, since May. has taken over'):
             held.check()
-    assert json.loads(storage.read(place / lock.FILE))['id'] == 'another'  # not ours to remove
+    assert storage.read_json(place / lock.FILE) == record  # not ours to remove
 
 
-def test_where_there_is_no_flock_the_lease_excludes(tmp_path, monkeypatch):
+def test_where_there_is_no_flock_a_heartbeat_excludes(tmp_path, monkeypatch):
     monkeypatch.setattr(
         lock.fcntl, 'flock', mock.Mock(side_effect=OSError(lock.UNSUPPORTED[0], ''))
     )

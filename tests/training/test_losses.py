@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 import re
 
 import jax
@@ -148,17 +149,21 @@ def released_loss(params, batch, head, lm_weight, rate=0.1, key=(SEED, 0)):
     return task + lm_weight * np.mean(lm), task, np.mean(lm)
 
 
+@functools.cache
+def program_of(config, head, n_labels, K, classifier_dropout, clip=0, auxiliary=True):
+    settings = optimizer_config.settings(
+        dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=clip)
+    )
+    model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
+    return finetuning._program(
+        model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False, auxiliary
+    )
+
+
 def first_update(config, head, n_labels, params, batch, lm_weight=0.5, classifier_dropout=0.1):
     """(metrics, gradients) of the first update of fine-tuning; gradients from Adam's first moments,
     a tenth."""
-    K = batch['tokens'].shape[1]
-    settings = optimizer_config.settings(
-        dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0)
-    )
-    model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
-    program = finetuning._program(
-        model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False, True
-    )
+    program = program_of(config, head, n_labels, batch['tokens'].shape[1], classifier_dropout)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
     state, metrics = program.step(
         state, place(program, batch), hyper(seed=SEED, lm_weight=lm_weight)
@@ -204,7 +209,7 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
 
 @pytest.mark.parametrize(
     'head, n_labels, lengths',
-    [('classify', 3, [(5,), (9,), (7,)]), ('choice', 1, [(5, 9), (9, 6)])],
+    [('classify', 3, [(5,), (9,), (7,), (8,)]), ('choice', 1, [(5, 9), (9, 6), (7, 7), (8, 4)])],
 )
 def test_neither_the_fine_tuning_loss_nor_its_gradient_depends_on_the_padded_length(
     head, n_labels, lengths
@@ -222,18 +227,12 @@ def test_neither_the_fine_tuning_loss_nor_its_gradient_depends_on_the_padded_len
 
 
 @pytest.mark.full
-def test_without_a_weight_the_lm_loss_is_not_computed_and_weights_are_the_same():
+def test_without_a_weight_the_lm_loss_is_not_computed_and_weights_are_the_same(fusion_emitters):
     batch = batch_of('choice', TINY, [(5, 12), (9, 6)], 1)
     start = parameters('choice', 1, 2)
-    model = TaskModel(GPT(TINY), 'choice', 1)
-    settings = optimizer_config.settings(
-        dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=1)
-    )
     found = []
     for auxiliary in (True, False):
-        program = finetuning._program(
-            model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, 2, False, auxiliary
-        )
+        program = program_of(TINY, 'choice', 1, 2, 0.1, clip=1, auxiliary=auxiliary)
         state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, start))
         arguments = place(program, batch), hyper(seed=SEED, lm_weight=0.0)
         rows = TINY.vocab_size + TINY.n_special + TINY.n_ctx  # of the softmax

@@ -93,9 +93,6 @@ CARDS = {  # of an export: (what stands in its card, what does not)
             'license: "apache-2.0"',
             'fine-tuned on cola',
             'pipeline_tag: "text-classification"',
-            'pretraining weights: imported from openai-community/openai-gpt, SHA-256 of its files '
-            'model.safetensors `',
-            'pretraining corpus and tokens seen: not recorded with the weights',
             'train.tsv `0123',
             'cola, dev, finetune: matthews 0.25',
             'bias is folded into the bias of the last LayerNorm',
@@ -125,49 +122,22 @@ def test_a_card_says_what_is_recorded_with_the_weights(export, request):
     )
 
 
-@pytest.mark.parametrize(
-    'place, origin, line',
-    [
-        ('', None, '* before this run, tokens seen: 1,536 (4 steps of 8 x 48)'),
-        ('gone', None, '* before this run: weights of another run, with the tokens seen by it'),
-        ('', 'of step 2', '* before this run: weights of another run, with the tokens seen by it'),
-    ],
-)
-def test_the_card_of_a_run_that_began_with_other_weights_states_their_tokens(
-    pretrained, tmp_path, place, origin, line
-):
-    config = {'init_from': str(pretrained.path / place), 'init_step': None}
-    other = edited(
-        pretrained,
-        tmp_path / 'run',
-        lambda c: (c.update(config), c['fingerprint'].update(origin=origin)),
+def test_the_card_of_a_run_that_began_with_other_weights_says_so(pretrained, tmp_path):
+    config = {'init_from': str(pretrained.path), 'init_step': None}
+    hugging_face.export(
+        edited(pretrained, tmp_path / 'run', lambda c: c.update(config)), tmp_path / 'out'
     )
-    hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
-    assert (
-        line in card
-        and '* training began with the weights above, in the paper with random ones' in card
-    )
+    assert '* before this run: weights of another run, with the tokens seen by it' in card
+    assert '* training began with the weights above, in the paper with random ones' in card
     assert str(pretrained.path) not in card  # a path tells nobody anything
 
 
-@pytest.mark.parametrize('there', [True, False])
-def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(
-    pretrained, tuned, tmp_path, there
-):
-    place = str(pretrained.path if there else tmp_path / 'gone')
+def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(pretrained, tuned, tmp_path):
     digest = pretrained.digest(4)
-    other = edited(
-        tuned,
-        tmp_path / 'run',
-        lambda c: (c.update(init_from=place), c['fingerprint'].update(origin=digest)),
-    )
+    other = edited(tuned, tmp_path / 'run', lambda c: c['fingerprint'].update(origin=digest))
     hugging_face.export(other, tmp_path / 'out')
-    card = (tmp_path / 'out' / 'README.md').read_text()
-    assert (
-        f'weights of digest `{digest}`' in card
-        and ('pretraining tokens seen: 1,536' in card) == there
-    )
+    assert f'weights of digest `{digest}`' in (tmp_path / 'out' / 'README.md').read_text()
 
 
 def test_what_was_scored_later_is_read_beside_the_results_file_of_training(tuned, tmp_path):
