@@ -35,7 +35,7 @@ from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import tables
-from gpt1_jax.data.tokens import permutation
+from gpt1_jax.data.windows import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs.markdown import table
 from gpt1_jax.training.transfer import EPOCHS

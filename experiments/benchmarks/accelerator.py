@@ -44,7 +44,7 @@ from experiments.benchmarks import compare, record, train_step
 from gpt1_jax import cli, pretraining, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.data.tokens import TokenStream
+from gpt1_jax.data.windows import TokenStream
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.fast import self_check
@@ -53,6 +53,7 @@ from gpt1_jax.parallel import processes, sharding, xla_options
 from gpt1_jax.runs import results, session
 from gpt1_jax.runs.markdown import table
 from gpt1_jax.training import device_data
+from gpt1_jax.training.intervals import Intervals
 
 CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'
 # The largest difference allowed from the CPU's float32 losses, in nats. For the small model on
@@ -164,7 +165,7 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
         return batches.read(step, rows)
 
     effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
-    intervals = pretraining.loop.Intervals(STEPS, 1, STEPS, KILLED_AFTER)
+    intervals = Intervals(STEPS, 1, STEPS, KILLED_AFTER)
     job = session.Job(
         effective,
         Tokenizer(b'', 0, 0),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune, pretrain
-from gpt1_jax.data import counts, tokens
+from gpt1_jax.data import counts, prepared
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
@@ -188,7 +188,7 @@ def _pretraining(run, step):
             'before this run': 'weights of another run, with the tokens seen by it'
         }
     try:
-        manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
+        manifest = prepared.read_manifest(config['data']['tokens'] or run.path / 'tokens')
     except (UserError, OSError):  # the tokens were not kept
         return facts
     if manifest['fingerprint'] == config['fingerprint']['tokens']:
