@@ -23,7 +23,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import finetuning, pretraining, rules, user_code
 from gpt1_jax.cli import config_file, own_data
-from gpt1_jax.data import inputs
+from gpt1_jax.data import encode_examples
 from gpt1_jax.data.detokenize import continued, readable
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -214,7 +214,7 @@ class Trained:
             task = self.fitted.task
             n_ctx = self.fitted.n_ctx
             examples = unlabelled.given(task, rows)
-            encoded = inputs.encode_all(examples, task, self.tokenizer, n_ctx)
+            encoded = encode_examples.encode_all(examples, task, self.tokenizer, n_ctx)
             return [list(map(list, row.sequences)) for row in encoded]
         unlabelled.check(rows, 'texts')
         encoded = [self.encode(text) for text in rows]

@@ -32,6 +32,8 @@ from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, origins, provenance, results, session, workdir
 from gpt1_jax.training import loop, losses, optimizer_config, transfer
+from gpt1_jax.training.intervals import Intervals
+from gpt1_jax.training.prefetch import Batches
 from gpt1_jax.weights import from_hub
 
 # Fields that name weights or say when to evaluate them. The weights enter a key by their digest.
@@ -360,9 +362,9 @@ def build(setting: Setting, scored: dict[tuple[str, int], np.ndarray] | None = N
         _effective_config(setting, shapes, epochs),
         setting.tokenizer,
         program,
-        loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)),
+        Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)),
         hyper,
-        loop.Intervals(total, config.log_every, evaluate_every=every, save_every=every),
+        Intervals(total, config.log_every, evaluate_every=every, save_every=every),
         start,
         evaluate,
     )
@@ -452,7 +454,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         """Eq. 5: L2 + lambda * L1."""
         B, K, L = batch['tokens'].shape
         present = batch['present']
-        logits, hidden, embeddings = model.apply(
+        logits, hidden, rows = model.apply(
             {'params': params}, batch['tokens'], batch['extract'], key, present
         )
         task = jnp.mean(target_loss(logits, batch['target']))
@@ -460,7 +462,8 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
             return task, {'task_loss': task}
         tokens, mask = (batch[name].reshape(B * K, L) for name in ('tokens', 'mask'))
         ops = table.ops(model.backbone.config)
-        lm = losses.auxiliary_lm_loss(hidden, embeddings, tokens, mask, chunks, ops).reshape(B, K)
+        lm = losses.auxiliary_lm_loss(hidden, rows, tokens, mask, chunks=chunks, ops=ops)
+        lm = lm.reshape(B, K)
         # The mean over the sequences that an example has
         lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}

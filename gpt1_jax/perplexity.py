@@ -19,8 +19,7 @@ import numpy as np
 from absl import flags
 
 from gpt1_jax import cli, metrics, rules, storage
-from gpt1_jax.data import corpus
-from gpt1_jax.data import tokens as tokens_lib
+from gpt1_jax.data import corpus, prepared
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
@@ -131,8 +130,8 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
 
 
 def _prepared(tokenizer, directory, split) -> tuple[np.ndarray, dict, dict]:
-    manifest = tokens_lib.read_manifest(directory, tokenizer.fingerprint)
-    shards = tokens_lib.open_split(directory, split, verify=True).shards
+    manifest = prepared.read_manifest(directory, tokenizer.fingerprint)
+    shards = prepared.open_split(directory, split, verify=True).shards
     counts = {name: manifest['splits'][split][name] for name in ('documents', 'words', 'bytes')}
     return np.concatenate(shards), counts, {'tokens': manifest['fingerprint']}
 

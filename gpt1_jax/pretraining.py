@@ -26,7 +26,7 @@ from ml_collections import ConfigDict, config_flags
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.pretrain import RULES, get_config, warmup_steps
-from gpt1_jax.data import counts, prepare, tokens
+from gpt1_jax.data import counts, prepare, prepared, windows
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -37,6 +37,7 @@ from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer_config, profiling, validation
+from gpt1_jax.training.intervals import Intervals
 from gpt1_jax.weights import from_hub
 
 # Epochs of a run that begins with another run's weights. The paper trains for 100 epochs
@@ -150,12 +151,12 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     source = from_hub.local_run(config.init_from)
     config.init_from = None if source is None else str(source)
     tokens_dir = storage.path(config.data.tokens) if config.data.tokens else directory / 'tokens'
-    prepared = (tokens_dir / tokens.MANIFEST).exists()
+    is_prepared = (tokens_dir / prepared.MANIFEST).exists()
     text = None
     if config.data.corpus and jax.process_count() == 1:
         text = prepare_config(config.data, config.tokenizer)
-        _check_vocabulary(text.tokenizer, prepared)
-    elif not prepared:
+        _check_vocabulary(text.tokenizer, is_prepared)
+    elif not is_prepared:
         raise UserError(
             f'{tokens_dir}: no prepared text there: '
             + (
@@ -170,7 +171,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     fields = models.own_fields(config.model.to_dict())
     if origin:
         origins.check_sizes(origin, fields, given)
-    if origin and text and text.tokenizer == 'train' and not prepared:
+    if origin and text and text.tokenizer == 'train' and not is_prepared:
         raise UserError(
             f'config.init_from = {given}: its weights are of its own vocabulary, give '
             f'--config.tokenizer.source={given}'
@@ -217,7 +218,7 @@ def _steps_there(directory):
     return steps
 
 
-def _check_vocabulary(source, prepared):
+def _check_vocabulary(source, is_prepared):
     """UserError if the vocabulary that config.tokenizer.source names is not there."""
     try:
         if source not in ('train', 'published'):
@@ -225,7 +226,7 @@ def _check_vocabulary(source, prepared):
     except UserError as error:
         hint = (
             '; the text is prepared: leave config.data.corpus out to continue with it'
-            if prepared
+            if is_prepared
             else ''
         )
         raise UserError(f'config.tokenizer.source: {error}{hint}') from None
@@ -278,8 +279,8 @@ class Text(NamedTuple):
 
     tokenizer: Tokenizer
     manifest: dict[str, Any]
-    train: tokens.TokenStream
-    valid: tokens.TokenStream
+    train: windows.TokenStream
+    valid: windows.TokenStream
     fields: dict[str, Any]  # the backbone's
     model: Any
 
@@ -292,9 +293,10 @@ def _text(setting):
         # Of a dry run, perhaps
         prepare.prepare(setting.prepare, setting.tokens, lock.hold, replace=own)
     tokenizer = Tokenizer.load(setting.tokens / 'tokenizer')
-    manifest = tokens.read_manifest(setting.tokens, tokenizer.fingerprint)
+    manifest = prepared.read_manifest(setting.tokens, tokenizer.fingerprint)
     train, valid = (
-        tokens.open_split(setting.tokens, split, config.data.verify) for split in ('train', 'valid')
+        prepared.open_split(setting.tokens, split, config.data.verify)
+        for split in ('train', 'valid')
     )
     if (
         setting.origin is not None
@@ -346,7 +348,7 @@ def build(setting: Setting, minutes: float | None = None) -> session.Job:
     console.print_plan(
         manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps
     )
-    intervals = loop.Intervals(
+    intervals = Intervals(
         total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps
     )
     program = make_program(config, model, setting.mesh, total)
@@ -435,11 +437,11 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
 
     def loss(params, batch, key, hyper, corpus=None):
         ids = batch['tokens'] if corpus is None else device_data.windows(corpus, batch['window'])
-        hidden, embeddings = model.apply({'params': params}, ids[:, :-1], key)
+        hidden, rows = model.apply({'params': params}, ids[:, :-1], key)
+        vocabulary = rows[: model.config.vocab_size]
         ops = table.ops(model.config)
-        return jnp.mean(
-            losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)
-        ), {}
+        of_windows = losses.pretraining_loss(hidden, vocabulary, ids[:, 1:], chunks=chunks, ops=ops)
+        return jnp.mean(of_windows), {}
 
     return loop.make_program(
         init,

@@ -21,7 +21,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from gpt1_jax import cli, pretraining, storage
-from gpt1_jax.data.tokens import MANIFEST
+from gpt1_jax.data.prepared import MANIFEST
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.parallel import processes

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 FAST="tests/models/test_gpt.py tests/training/test_losses.py tests/training/test_optimizer.py tests/models/test_heads.py tests/training/test_loop.py
   tests/runs/test_checkpoint.py tests/test_metrics.py tests/runs/test_services.py tests/experiments/test_tables.py tests/test_cli.py
   tests/evaluation/test_decoding.py tests/evaluation/test_log_probs.py tests/runs/test_resume.py tests/runs/test_rules.py tests/data/test_text.py
-  tests/data/test_tokenizer.py tests/data/test_inputs.py tests/data/test_tokens.py"
+  tests/data/test_tokenizer.py tests/data/test_inputs.py tests/data/test_windows.py"
 [ $# -gt 0 ] || set -- python3.11 python3.12 python3.13 python3.14
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gpt1_jax import pretraining
-from gpt1_jax.data import tokens
+from gpt1_jax.data import prepared
 from gpt1_jax.weights import hugging_face
 from tiny import corpus, load_config, override, pretrain_config
 
@@ -30,7 +30,7 @@ def test_checkpoints_are_kept_when_so_many_words_are_read(tmp_path):
         checkpoint__every=1000,
     )
     run = pretraining.run(override(config, {'train__steps': None}), tmp_path / 'run')
-    train = tokens.read_manifest(tmp_path / 'run' / 'tokens')['splits']['train']
+    train = prepared.read_manifest(tmp_path / 'run' / 'tokens')['splits']['train']
     saved = json.loads((run.path / 'config.json').read_text())['checkpoint']
     per_step = 8 * 16 * train['words'] / train['tokens']
     # Two epochs are not a million words
@@ -42,7 +42,7 @@ def test_checkpoints_are_kept_when_so_many_words_are_read(tmp_path):
     assert (
         words
         == train['words']
-        + tokens.read_manifest(tmp_path / 'run' / 'tokens')['splits']['valid']['words']
+        + prepared.read_manifest(tmp_path / 'run' / 'tokens')['splits']['valid']['words']
     )
     (step,) = (int(step) for step, count in saved['words_at'].items() if count == 2000)
     hugging_face.export(run.path, tmp_path / 'export', step)

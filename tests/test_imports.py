@@ -61,7 +61,6 @@ ALONE = {
     'ml_collections': {
         'ablation.ablate',
         'ablation.ideas',
-        'ablation.trials',
         'pretraining',
         'finetuning',
         'zero_shot',
@@ -140,7 +139,6 @@ def test_no_module_imports_a_program():
         ('ablation.ablate', 'pretraining'),
         ('ablation.ideas', 'pretraining'),
         ('ablation.trials', 'pretraining'),
-        ('ablation.trials', 'zero_shot'),
         ('verify', 'pretraining'),
         ('api', 'pretraining'),
         ('api', 'finetuning'),
@@ -153,7 +151,6 @@ def test_only_programs_have_a_command_line_and_few_modules_know_the_configs():
     # they say which fields may change.
     assert importers('configs') == {
         'ablation.ablate',
-        'ablation.trials',
         'cli.config_file',
         'cli.own_data',
         'evaluation.load',

@@ -34,6 +34,8 @@ VARIANTS = {
         'kind': f'{IDEAS}/positions.py:NoPositions',
         'ops': {'attention': f'{IDEAS}/positions.py:rotary'},
     },
+    'QK-norm': {'kind': f'{IDEAS}/qk_norm.py:QKNorm'},
+    'value residual': {'kind': f'{IDEAS}/value_residual.py:ValueResidual'},
     'free output': {'kind': f'{IDEAS}/weights.py:FreeOutput'},
     'scaled by depth': {'kind': f'{IDEAS}/weights.py:ScaledByDepth'},
 }
@@ -94,8 +96,8 @@ def test_rotary_rotates_complex_numbers_by_position():
 
 def test_free_output_and_scaled_weights_are_what_their_names_say():
     model, params = model_of('free output')
-    _, embeddings = model.apply({'params': params}, TOKENS)
-    np.testing.assert_array_equal(embeddings.tokens, params['output'])
+    _, rows = model.apply({'params': params}, TOKENS)
+    np.testing.assert_array_equal(rows[:23], params['output'])
     scaled = build.backbone(SIZES | {'n_embd': 64} | VARIANTS['scaled by depth'])
     blocks = scaled.init(jax.random.key(0), TOKENS)['params']['blocks']
     deviations = [
@@ -170,8 +172,8 @@ class WithField(GPTConfig):
 class Model(GPT):
     {field}
     def __call__(self, tokens, key=None):
-        x, embeddings = super().__call__(tokens, key)
-        return {x}, embeddings
+        x, rows = super().__call__(tokens, key)
+        return {x}, rows
 """
 
 

@@ -12,7 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import bpe_training, encode, sources, tokens
+from gpt1_jax.data import bpe_training, encode, prepared, sources
 from gpt1_jax.data import prepare as data_prepare
 from gpt1_jax.data.document import Document, Join, is_validation
 from gpt1_jax.data.parts import Part
@@ -42,7 +42,7 @@ def out(tmp_path):
 
 
 def stream(out, split):
-    return np.concatenate(tokens.open_split(out, split, verify=True).shards).tolist()
+    return np.concatenate(prepared.open_split(out, split, verify=True).shards).tolist()
 
 
 @needs_cases
@@ -84,7 +84,7 @@ def test_a_prepared_directory_holds_the_text(books, out, tmp_path):
         i for text in LINES for i in [*made.encode(text), made.newline_id]
     ]
     assert stream(out, 'valid') == [*made.encode('zq zq zq zq.'), made.newline_id]
-    assert tokens.open_split(out, 'train').fingerprint == manifest['fingerprint']
+    assert prepared.open_split(out, 'train').fingerprint == manifest['fingerprint']
 
 
 def test_a_fraction_holds_out_whole_documents(books, out):
@@ -363,7 +363,7 @@ def test_sizes_alone_are_compared_where_asked(books, out, capsys):
     assert 'names and sizes were compared, not the contents' in capsys.readouterr().out
     (out / 'train' / '00000.bin').unlink()
     assert prepare(out, str(books), 0.3, merges=20, verify=False) == manifest
-    tokens.open_split(out, 'train', verify=True)
+    prepared.open_split(out, 'train', verify=True)
 
 
 def edited(damage=None, name=None):
@@ -463,7 +463,7 @@ def test_the_command_line_joins_rows_of_parquet(out, tmp_path):
         '--tokenizer_characters=500',
         check=0,
     )
-    manifest = tokens.read_manifest(out)
+    manifest = prepared.read_manifest(out)
     assert sum(entry['documents'] for entry in manifest['splits'].values()) == 12
     assert (
         manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"
@@ -474,4 +474,4 @@ def test_the_command_line_takes_the_vocabulary_of_a_model_by_its_name(books, out
     command(
         'prepare', f'--out={out}', f'--corpus={books}', '--valid=0.2', '--tokenizer=novels', check=0
     )
-    assert tokens.read_manifest(out)['vocab_size'] == 8192
+    assert prepared.read_manifest(out)['vocab_size'] == 8192

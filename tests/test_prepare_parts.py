@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 import yaml
 
-from gpt1_jax.data import bpe_training, tokens
+from gpt1_jax.data import bpe_training, prepared
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
@@ -62,7 +62,7 @@ def arguments(made, **others):
 
 def streams(directory):
     return [
-        np.concatenate(tokens.open_split(directory, split, verify=True).shards).tolist()
+        np.concatenate(prepared.open_split(directory, split, verify=True).shards).tolist()
         for split in ('train', 'valid')
     ]
 
@@ -93,7 +93,7 @@ def test_the_merged_streams_are_those_of_one_run(made, tmp_path, monkeypatch, co
     whole = prepare(tmp_path / 'whole', **arguments(made, **change))
     all_parts(tmp_path / 'out', count, arguments(made, **change))
     manifest = merge(tmp_path / 'out')
-    assert manifest == tokens.read_manifest(tmp_path / 'out', whole['tokenizer'])
+    assert manifest == prepared.read_manifest(tmp_path / 'out', whole['tokenizer'])
     assert totals(manifest) == totals(whole) and totals(whole)['valid']['documents'] > 0
     assert manifest['inputs'] == whole['inputs'] | {'parts': count}
     assert streams(tmp_path / 'out') == streams(tmp_path / 'whole')
@@ -130,7 +130,7 @@ def test_merged_shards_outlive_their_parts_and_are_repaired_from_them(made, tmp_
     shard.unlink()  # else the part's own file would change with it: they are the same one
     shard.write_bytes(b'x' * len(good))
     with pytest.raises(UserError, match='00002.bin: damaged, its SHA-256'):
-        tokens.open_split(tmp_path / 'out', 'train', verify=True)
+        prepared.open_split(tmp_path / 'out', 'train', verify=True)
     assert merge(tmp_path / 'out') == manifest and shard.read_bytes() == good
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(os, 'replace', mock.Mock(side_effect=KeyboardInterrupt))

@@ -10,8 +10,8 @@ from gpt1_jax.configs.pretrain import warmup_steps
 
 from event_files import points, points_of
 from gpt1_jax import pretraining, verify
+from gpt1_jax.data.prepared import open_split
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.data.tokens import open_split
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import checkpoint, results, workdir

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from gpt1_jax.data import tokens
+from gpt1_jax.data import prepared
 from gpt1_jax.runs import checkpoint, results
 from tiny import cola, command, corpus, small_flags
 
@@ -70,7 +70,7 @@ def made(tmp_path_factory):
 def test_pretrain_learns_logs_and_saves_and_started_again_has_nothing_to_do(made):
     assert (
         made.printed['prepare'].startswith('train: ')
-        and tokens.read_manifest(made.tokens)['splits']
+        and prepared.read_manifest(made.tokens)['splits']
     )
     rows = results.read(made.pretrained / 'metrics.jsonl')
     losses = [row['loss'] for row in rows if 'loss' in row]

@@ -309,9 +309,9 @@ class Net(GPT):
 
     @nn.compact
     def __call__(self, tokens, key=None):
-        x, embeddings = super().__call__(tokens, key)
+        x, rows = super().__call__(tokens, key)
         scale = self.param('scale', nn.initializers.zeros, ())
-        return x + scale * x.mean(1, keepdims=True), embeddings
+        return x + scale * x.mean(1, keepdims=True), rows
 """
 
 

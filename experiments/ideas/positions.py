@@ -28,7 +28,7 @@ def angles(positions, E):
 class SinusoidalEmbedding(WithoutPositions):
     @nn.compact
     def __call__(self, tokens, key):
-        x, embeddings = super().__call__(tokens, key)
+        x, rows = super().__call__(tokens, key)
         L = tokens.shape[1]
         if self.has_variable('cache', 'length'):
             positions = kv_cache.positions(self, L)
@@ -37,7 +37,7 @@ class SinusoidalEmbedding(WithoutPositions):
         at = angles(positions, x.shape[-1])
         # The scale of W_p's N(0, 0.02)
         waves = jnp.concatenate([jnp.sin(at), jnp.cos(at)], axis=-1) * 2**0.5 * 0.02
-        return x + waves.astype(x.dtype), embeddings
+        return x + waves.astype(x.dtype), rows
 
 
 class Sinusoidal(GPT):

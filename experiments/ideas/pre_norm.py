@@ -6,14 +6,16 @@ gpt1 pretrain --config.model.kind=experiments/ideas/pre_norm.py:PreNorm ...
 import flax.linen as nn
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.gpt import GPT, MLP, Attention, Block, GPTConfig
+from gpt1_jax.models.gpt import GPT, MLP, Attention, GPTConfig
 
 
 def norm(config: GPTConfig, name: str) -> nn.LayerNorm:
     return nn.LayerNorm(epsilon=1e-5, dtype=config.dtype, name=name)
 
 
-class PreNormBlock(Block):
+class PreNormBlock(nn.Module):
+    config: GPTConfig
+
     @nn.compact
     def __call__(self, x, drop):
         c = self.config
@@ -28,5 +30,5 @@ class PreNorm(GPT):
 
     @nn.compact
     def __call__(self, tokens, key=None):
-        x, embeddings = super().__call__(tokens, key)
-        return norm(self.config, 'ln_f')(x), embeddings
+        x, rows = super().__call__(tokens, key)
+        return norm(self.config, 'ln_f')(x), rows

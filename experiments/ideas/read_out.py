@@ -18,6 +18,6 @@ class MeanStates(GPT):
 
     @nn.compact
     def __call__(self, tokens, key=None):
-        x, embeddings = super().__call__(tokens, key)
+        x, rows = super().__call__(tokens, key)
         n = jnp.arange(1, x.shape[1] + 1)[None, :, None]
-        return (jnp.cumsum(x.astype(jnp.float32), axis=1) / n).astype(x.dtype), embeddings
+        return (jnp.cumsum(x.astype(jnp.float32), axis=1) / n).astype(x.dtype), rows

@@ -15,9 +15,10 @@ class FreeOutput(GPT):
 
     @nn.compact
     def __call__(self, tokens, key=None):
-        x, embeddings = super().__call__(tokens, key)
-        rows = self.param('output', WEIGHTS, embeddings.tokens.shape)
-        return x, embeddings._replace(tokens=rows.astype(x.dtype))
+        x, rows = super().__call__(tokens, key)
+        V = self.config.vocab_size
+        output = self.param('output', WEIGHTS, (V, x.shape[-1]))
+        return x, rows.at[:V].set(output.astype(rows.dtype))
 
 
 @dataclasses.dataclass(frozen=True)

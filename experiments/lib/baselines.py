@@ -34,7 +34,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 from gpt1_jax import metrics
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tokens import permutation
+from gpt1_jax.data.windows import permutation
 from gpt1_jax.evaluation import task_metrics
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression, 1 / alpha of the ridge

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 from experiments.lib.run_list import CONDITIONS, Run, finetune_runs, zero_shot_runs
 from experiments.paper import table5
 from experiments.paper.scores import BASELINES
-from gpt1_jax.data import tokens
+from gpt1_jax.data import prepared
 from gpt1_jax.runs.console import duration
 
 # Stages that train a model, and its field of the config
@@ -79,7 +79,7 @@ def tokens_of(config: ConfigDict) -> pathlib.Path:
 
 
 def has_text(config: ConfigDict) -> bool:
-    return (tokens_of(config) / tokens.MANIFEST).exists()
+    return (tokens_of(config) / prepared.MANIFEST).exists()
 
 
 def tokenizer_of(config: ConfigDict) -> pathlib.Path:
@@ -91,7 +91,7 @@ def pretraining(config: ConfigDict, lstm: bool = False) -> ConfigDict:
     """Return the config of the Transformer's pretraining, or of the LSTM's on the same tokens."""
     p = config.pretrain.copy_and_resolve_references()
     if not p.train.steps:
-        windows = tokens.open_split(tokens_of(config), 'train').n_windows(p.model.n_ctx)
+        windows = prepared.open_split(tokens_of(config), 'train').n_windows(p.model.n_ctx)
         p.train.steps = int(p.train.epochs * windows / p.batch.size)
     # If the config has no steps to keep, they are evenly spaced on a log scale, from a 512th of the
     # last step.

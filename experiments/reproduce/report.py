@@ -12,7 +12,7 @@ from experiments import plots, tables
 from experiments.lib import runner
 from experiments.paper import scores
 from experiments.reproduce import plan
-from gpt1_jax.data import tokens
+from gpt1_jax.data import prepared
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.runs.console import duration
@@ -119,7 +119,7 @@ def _distinct(values):
 
 def _text(config):
     """Return the manifest's entry of the training text."""
-    return tokens.read_manifest(plan.tokens_of(config))['splits']['train']
+    return prepared.read_manifest(plan.tokens_of(config))['splits']['train']
 
 
 def _of_training(config, name, run):

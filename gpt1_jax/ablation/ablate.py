@@ -32,7 +32,7 @@ from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import pretrain as pretrain_config
 from gpt1_jax.configs.ablate import RULES
-from gpt1_jax.data import counts, tokens
+from gpt1_jax.data import counts, prepared
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.runs.console import duration
@@ -289,7 +289,7 @@ class Search:
     @functools.cached_property
     def _unigram_loss(self):
         directory = storage.path(self.baseline.config.data.tokens)
-        return counts.unigram_loss(tokens.open_split(directory, 'train'))
+        return counts.unigram_loss(prepared.open_split(directory, 'train'))
 
     def print_plan(self, minutes: float | None) -> None:
         """Prints the trials of a dry run, and their time.

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import pretraining, rules, storage, user_code
 from gpt1_jax.cli import config_file
-from gpt1_jax.data import prepare, tokens
+from gpt1_jax.data import prepare, prepared
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, provenance, workdir
 
@@ -198,7 +198,7 @@ def build(
             if setting.tokens not in manifests:
                 with of_idea(name):
                     manifests[setting.tokens] = (
-                        storage.read_json(setting.tokens / tokens.MANIFEST)
+                        storage.read_json(setting.tokens / prepared.MANIFEST)
                         if setting.prepare is None
                         else prepare.prepare(setting.prepare, setting.tokens, lock.hold)
                     )

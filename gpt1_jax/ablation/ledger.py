@@ -27,6 +27,7 @@ import math
 import pathlib
 import statistics as builtin
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,16 +52,16 @@ Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
 _NUMBER = (int, float)
 _OPTIONAL = (int, float, type(None))
-_COMPARED = {'idea': str, 'changes': dict, 'code': dict, 'baseline': str, 'verdict': str}
+_COMPARED: dict[str, Any] = {'idea': str, 'changes': dict, 'code': dict, 'baseline': str, 'verdict': str}
 # The fields of each stage's lines, and their types
-FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+FIELDS: dict[str, dict[str, Any]] = {
     'screen': _COMPARED,
     'confirm': _COMPARED | {'planned': str},
     'planned': {'ideas': dict, 'baseline': str, 'seeds': list, 'updates': int},
     'adopt': {'idea': str, 'changes': dict, 'code': dict, 'of': str},
     'timed': {'minutes': _NUMBER, 'baseline': str, 'updates': int},
 }
-MEASURED: dict[str, type | tuple[type, ...]] = {  # of a comparison whose trials did not fail
+MEASURED: dict[str, Any] = {  # of a comparison whose trials did not fail
     'seeds': list,
     'updates': int,
     'runs': list,

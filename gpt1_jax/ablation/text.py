@@ -6,7 +6,7 @@ import hashlib
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.data import tokens
+from gpt1_jax.data import prepared
 from gpt1_jax.data.tokenizer import Tokenizer
 
 LENGTH = 13  # tokens: a sequence of validation text that training text has too was seen before
@@ -30,20 +30,20 @@ def _digest(directory, manifest_digest):
 def overlap(directory: storage.Path) -> float:
     """Returns the share of the validation text's sequences of LENGTH tokens that are in the
     training text."""
-    return _overlap(directory, storage.read_json(directory / tokens.MANIFEST)['digest'])
+    return _overlap(directory, storage.read_json(directory / prepared.MANIFEST)['digest'])
 
 
 @functools.cache
 def _overlap(directory, manifest_digest):
     held_out = np.unique(_sequences(_ids(directory, 'valid')))
     seen = np.zeros(len(held_out), bool)
-    for shard in tokens.open_split(directory, 'train').shards:
+    for shard in prepared.open_split(directory, 'train').shards:
         seen |= np.isin(held_out, _sequences(np.asarray(shard)))
     return float(seen.mean()) if len(seen) else 0.0
 
 
 def _ids(directory, split):
-    return np.concatenate(list(tokens.open_split(directory, split).shards))
+    return np.concatenate(list(prepared.open_split(directory, split).shards))
 
 
 def _sequences(ids):

@@ -11,7 +11,7 @@ import numpy as np
 from gpt1_jax import pretraining, storage, user_code
 from gpt1_jax.ablation import text
 from gpt1_jax.ablation.ideas import Idea
-from gpt1_jax.data import tokens
+from gpt1_jax.data import prepared
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, causality
@@ -115,7 +115,7 @@ def examine(idea: Idea, run: workdir.Run) -> float:
     UserError if it depends on later tokens or other rows (models/causality.py). Before training the
     same is tried with random weights, which do not show what only training opens.
     """
-    valid = tokens.open_split(storage.path(idea.config.data.tokens), 'valid')
+    valid = prepared.open_split(storage.path(idea.config.data.tokens), 'valid')
     n_ctx = idea.config.model.n_ctx
     rows = [valid.window(i, n_ctx)[:-1] for i in valid.evenly_spaced(WINDOWS, n_ctx)]
     _, params = load.pretrained(run, run.steps()[-1], sharding.make_mesh())

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.data.tokens import permutation
+from gpt1_jax.data.windows import permutation
 
 Batch = dict[str, np.ndarray]  # see `pad`
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from gpt1_jax.data.tokens import TokenStream
+from gpt1_jax.data.windows import TokenStream
 
 SLACK = 0.1  # nats: a loss this close to the unigram model's has not passed it
 SAMPLE = 1 << 22  # tokens, in pieces of so many:
@@ -25,7 +25,7 @@ LEAST_STEPS = 500  # after a shorter warm-up the loss tells nothing yet
 def words_per_step(manifest: dict, tokens_per_step: int) -> float:
     """The number of words of the training text that an update reads, on average.
 
-    manifest: from tokens.read_manifest. tokens_per_step: batch size times n_ctx.
+    manifest: from prepared.read_manifest. tokens_per_step: batch size times n_ctx.
     """
     train = manifest['splits']['train']
     return tokens_per_step * train['words'] / train['tokens']

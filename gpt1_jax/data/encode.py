@@ -36,7 +36,7 @@ from gpt1_jax.data import bpe_training, shards
 from gpt1_jax.data import text as text_lib
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.data.tokens import DTYPE
+from gpt1_jax.data.windows import DTYPE
 from gpt1_jax.errors import UserError
 
 SHARD_TOKENS = 2**23  # 16 MiB, the most work that a kill can lose

@@ -11,7 +11,7 @@ import os
 import re
 
 from gpt1_jax import storage
-from gpt1_jax.data import prepare, shards, tokens
+from gpt1_jax.data import prepare, prepared, shards
 from gpt1_jax.data.parts import Part
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -61,14 +61,14 @@ def _parts(out):
             'belong'
         )
     parts = [Part(index, counts[0]) for index in range(counts[0])]
-    missing = [part for part in parts if not (out / part.name / tokens.MANIFEST).exists()]
+    missing = [part for part in parts if not (out / part.name / prepared.MANIFEST).exists()]
     if missing:
         listed = ', '.join(str(part.index) for part in missing[:10]) + ', ...' * (len(missing) > 10)
         raise UserError(
             f'{out}: part {listed} of {counts[0]} is missing or not finished: run it with '
             f'--part={missing[0]}'
         )
-    return {out / part.name: tokens.read_manifest(out / part.name) for part in parts}
+    return {out / part.name: prepared.read_manifest(out / part.name) for part in parts}
 
 
 def _common_inputs(parts):

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from gpt1_jax import storage
-from gpt1_jax.data import bpe_training, encode, parts, sources, tokens
+from gpt1_jax.data import bpe_training, encode, parts, prepared, sources
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -177,7 +177,7 @@ def prepare(
             entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
         manifest = finished or write_manifest(local, inputs, tokenizer, entries)
         if storage.remote(target):
-            storage.upload(local, target, last=tokens.MANIFEST)
+            storage.upload(local, target, last=prepared.MANIFEST)
     return manifest
 
 
@@ -210,7 +210,7 @@ def _remove_other(directory, inputs, lock):
             f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again'
         )
         with lock(directory):
-            for name in (tokens.MANIFEST, INPUTS):
+            for name in (prepared.MANIFEST, INPUTS):
                 (directory / name).unlink(missing_ok=True)
             for name in ('tokenizer', 'train', 'valid'):
                 shutil.rmtree(directory / name, ignore_errors=True)
@@ -241,7 +241,7 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
 def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
     """UserError if a directory was begun with other inputs or holds something else."""
     if not (out / INPUTS).exists() and (
-        (out / tokens.MANIFEST).exists() or (out / 'tokenizer').exists()
+        (out / prepared.MANIFEST).exists() or (out / 'tokenizer').exists()
     ):
         raise UserError(
             f'{out}: holds something else (no {INPUTS} in it): choose another directory'
@@ -327,7 +327,7 @@ def write_manifest(
         for shard in entry['shards']:
             fingerprint.update(f' {split} {shard["sha256"]}'.encode())
     manifest = {
-        'format': tokens.FORMAT,
+        'format': prepared.FORMAT,
         'inputs': inputs,
         'tokenizer': tokenizer.fingerprint,
         'vocab_size': tokenizer.vocab_size,
@@ -335,8 +335,8 @@ def write_manifest(
         'splits': entries,
         'fingerprint': fingerprint.hexdigest(),
     }
-    manifest['digest'] = tokens.digest(manifest)
-    storage.write_json(out / tokens.MANIFEST, manifest)
+    manifest['digest'] = prepared.digest(manifest)
+    storage.write_json(out / prepared.MANIFEST, manifest)
     return manifest
 
 
@@ -346,10 +346,10 @@ def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
     None if the manifest is missing or damaged. A damaged manifest is then written again; in an
     object store it is a UserError.
     """
-    if not (directory / tokens.MANIFEST).exists():
+    if not (directory / prepared.MANIFEST).exists():
         return None
     try:
-        return tokens.read_manifest(directory)
+        return prepared.read_manifest(directory)
     except UserError as error:
         if storage.remote(directory):
             raise
@@ -368,7 +368,7 @@ def is_sound(
     merged = PARTS in manifest['inputs']
     try:
         for split in manifest['splits']:
-            tokens.open_split(directory, split, verify=verify and merged)
+            prepared.open_split(directory, split, verify=verify and merged)
         if storage.remote(directory) or merged or not verify:
             print(
                 f'{directory}: prepared before; of the text files only names and sizes were '

@@ -19,7 +19,7 @@ import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.data.tokens import DTYPE
+from gpt1_jax.data.windows import DTYPE
 from gpt1_jax.errors import UserError
 
 # The fields of a record that are copied to the manifest

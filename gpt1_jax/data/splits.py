@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpt1_jax.data import inputs
+from gpt1_jax.data import encode_examples, inputs
 from gpt1_jax.data.tasks.example import Task
-from gpt1_jax.data.tokens import permutation
+from gpt1_jax.data.windows import permutation
 from gpt1_jax.errors import UserError, one_line, refuse
 
 CACHED = 24  # splits. A sweep fine-tunes on the same rows many times
@@ -78,7 +78,7 @@ def _read(task, directory, split, tokenizer, n_ctx, hashes, limit, skip_bad):
     if split not in task.unlabelled and any(example.label is None for example in examples):
         row = next(example.id for example in examples if example.label is None)
         raise UserError(f'{task.name}: row {row} has no label')
-    found = inputs.encode_all(
+    found = encode_examples.encode_all(
         choose(examples, limit), task, tokenizer, n_ctx, on_bad(skip_bad, skipped)
     )
     if skipped:

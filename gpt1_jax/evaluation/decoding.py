@@ -21,7 +21,7 @@ from gpt1_jax.evaluation import padding
 from gpt1_jax.models import kv_cache
 from gpt1_jax.models.build import precision
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import loop
+from gpt1_jax.training import compiling
 
 CHUNK = 64  # tokens of a prompt per forward pass
 # A prompt of at most this many tokens is read token by token, which is faster than compiling a
@@ -142,10 +142,10 @@ def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
     def forward(params, tokens, real, logits, cache):
         (hidden, table), cache = kv_cache.read(model, params, cache, tokens, real)
         last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
-        found = jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32)
+        found = model.logits(last, table)
         return jnp.where((real > 0)[:, None], found, logits), cache
 
-    return loop.on_mesh(forward, mesh, precision(model.config))
+    return compiling.on_mesh(forward, mesh, precision(model.config))
 
 
 @jax.jit

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from gpt1_jax import rules, storage
-from gpt1_jax.data import batches, inputs, splits, tasks
+from gpt1_jax.data import batches, encode_examples, splits, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks import custom
 from gpt1_jax.data.tasks.example import Example, Task
@@ -21,7 +21,7 @@ from gpt1_jax.models import heads
 from gpt1_jax.models.build import precision
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import provenance, results, workdir
-from gpt1_jax.training import loop
+from gpt1_jax.training import compiling
 
 SELECTIONS = ('best', 'final')
 
@@ -169,7 +169,7 @@ def predict(
     raises a UserError.
     """
     task = tuned.task
-    encoded = inputs.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
+    encoded = encode_examples.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
     size = next((n for n in tuned.batch_sizes if n >= len(encoded)), tuned.batch_sizes[-1])
     outputs = logits(tuned.model, tuned.mesh, tuned.params, encoded, size, tuned.sizes).astype(
         np.float64
@@ -274,4 +274,4 @@ def _logits(model, mesh):
             {'params': params}, batch['tokens'], batch['extract'], None, batch['present']
         )[0]
 
-    return loop.on_mesh(logits, mesh, precision(model.backbone.config))
+    return compiling.on_mesh(logits, mesh, precision(model.backbone.config))

@@ -19,7 +19,7 @@ from gpt1_jax.evaluation.padding import Group, Shape
 from gpt1_jax.models import kv_cache
 from gpt1_jax.models.build import precision
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import loop
+from gpt1_jax.training import compiling
 
 
 def last_tokens(
@@ -149,13 +149,13 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
         scored = first.reshape(G * K, 1, 1) + jnp.arange(T)[None, :, None]
         # Indices out of range are padding
         hidden = jnp.take_along_axis(hidden, scored, axis=1, mode='clip')
-        logits = jnp.einsum('btd,vd->btv', hidden, table.tokens, preferred_element_type=jnp.float32)
+        logits = model.logits(hidden, table)
         label = jnp.take_along_axis(logits, targets.reshape(G * K, T, 1), axis=-1)[..., 0]
         logs = label - jax.nn.logsumexp(logits, axis=-1)
         best = label >= jnp.max(logits, axis=-1)
         return logs.reshape(G, K, T), best.reshape(G, K, T)
 
-    return loop.on_mesh(of_groups, mesh, precision(model.config))
+    return compiling.on_mesh(of_groups, mesh, precision(model.config))
 
 
 def distinct(

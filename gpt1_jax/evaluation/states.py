@@ -15,7 +15,7 @@ from gpt1_jax.evaluation import padding
 from gpt1_jax.models.build import precision
 from gpt1_jax.models.ops import causal_probabilities
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import loop
+from gpt1_jax.training import compiling
 
 TOKENS = 4096  # in a batch
 
@@ -65,7 +65,7 @@ def _mean_states(model, mesh):
         total = jnp.where(read[..., None], hidden.astype(jnp.float32), 0).sum(axis=1)
         return total / jnp.maximum(read.sum(axis=1, keepdims=True), 1)
 
-    return loop.on_mesh(mean_states, mesh, precision(model.config))
+    return compiling.on_mesh(mean_states, mesh, precision(model.config))
 
 
 def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:

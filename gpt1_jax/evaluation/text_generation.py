@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from gpt1_jax import rules
 from gpt1_jax.data.detokenize import readable
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.data.tokens import TokenStream
+from gpt1_jax.data.windows import TokenStream
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import decoding
 from gpt1_jax.evaluation.decoding import Sampling

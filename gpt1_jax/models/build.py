@@ -159,8 +159,7 @@ def _of_user(kind, module, config):
         f'arrays in blocks whose first axis is n_layer = {c.n_layer}': depths == {(c.n_layer,)},
         f'states of shape and type {states}': {(h.shape, str(h.dtype)) for h in found['states']}
         == {states},
-        f'Embeddings.tokens of shape {(c.vocab_size, c.n_embd)}': found['embeddings'].tokens.shape
-        == (c.vocab_size, c.n_embd),
+        f'logits of shape {(B, L, c.vocab_size)}': found['logits'].shape == (B, L, c.vocab_size),
     }.items():
         if not is_right:
             raise UserError(f'{kind.rpartition(":")[2]} must have {what}')
@@ -172,12 +171,12 @@ def _interface(model):
     tokens = jnp.zeros((2, min(3, model.config.n_ctx)), jnp.int32)
     variables = model.init(jax.random.key(0), tokens[:1, :1])
     zero = jnp.uint32(0)
-    trained, embeddings = model.apply(variables, tokens, dropout.Key(zero, zero, zero))
+    trained, rows = model.apply(variables, tokens, dropout.Key(zero, zero, zero))
     evaluated, _ = model.apply(variables, tokens)
     cache = model.empty_cache(2)
     (cached, _), _ = kv_cache.read(model, variables['params'], cache, tokens, jnp.array([1, 2]))
     return {
         'params': variables['params'],
         'states': [trained, evaluated, cached],
-        'embeddings': embeddings,
+        'logits': model.logits(trained, rows),
     }

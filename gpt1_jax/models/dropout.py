@@ -62,6 +62,10 @@ class Dropout:
         mask = self.mask(x.shape, (self.key.row,) if offsets is None else offsets)
         return jnp.where(mask, x / (1 - self.rate), 0).astype(x.dtype)
 
+    def of(self, a: jax.Array) -> 'Dropped':
+        """dropout(a), to be computed together with the sum `x + drop.of(a)`."""
+        return Dropped(a, self)
+
     def mask(self, shape: tuple[int, ...], offsets: Sequence[Any]) -> jax.Array:
         assert self.key is not None
         return keep_mask(
@@ -80,6 +84,17 @@ class Dropout:
 
 
 NONE = Dropout(None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Dropped:
+    """dropout(a). Its sum with x is (x, a, dropout), which LayerNorm computes in one pass."""
+
+    a: jax.Array
+    drop: Dropout
+
+    def __radd__(self, x: jax.Array) -> tuple[jax.Array, jax.Array, Dropout]:
+        return x, self.a, self.drop
 
 
 def keep_mask(

@@ -3,8 +3,8 @@
 Eq. 2:
 
     h_0 = U W_e + W_p               Embedding
-    h_l = transformer_block(h_l-1)  Block: Attention, AddAndNorm, MLP, AddAndNorm
-    P(u) = softmax(h_n W_e^T)       training/losses.py, from the states and Embeddings of GPT
+    h_l = transformer_block(h_l-1)  Block: Attention, LayerNorm, MLP, LayerNorm
+    P(u) = softmax(h_n W_e^T)       GPT.logits; in training the loss computes it (losses.py)
 
 The modules hold the parameters and compute with the operations of ops.py, or with faster ones
 (table.ops). Dimensions: B batch, K sequences of an example, L length, D width, H heads, E size of a
@@ -12,18 +12,19 @@ head, F hidden width of the MLP, V vocabulary, S specials, C context (positions)
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import config_checks, dropout, kv_cache, layers, ops
+from gpt1_jax.models import config_checks, dropout, kv_cache, layers
 from gpt1_jax.models.dropout import Dropout
 from gpt1_jax.models.execution import Execution
 from gpt1_jax.models.fast import table
-from gpt1_jax.parallel.sharding import constrain, gathered
+from gpt1_jax.models.ops import add_bias
+from gpt1_jax.parallel.sharding import constrain
 
 # 4.1: "a simple weight initialization of N(0, 0.02)"
 WEIGHTS = nn.initializers.normal(0.02, jnp.float32)
@@ -56,17 +57,6 @@ class GPTConfig(Execution):
         return WEIGHTS
 
 
-class Embeddings(NamedTuple):
-    """A step's embedding matrix after dropout, for both the look-up and the output layer.
-
-    As in the released code (train.py 165-175).
-    """
-
-    tokens: jax.Array  # [V, D]
-    specials: jax.Array  # [S, D]
-    positions: jax.Array  # [C, D]
-
-
 class Embedding(nn.Module):
     """Eq. 2: h_0 = U W_e + W_p, or h_0 = U W_e if `learned_positions` is False."""
 
@@ -74,46 +64,27 @@ class Embedding(nn.Module):
     learned_positions: bool = True
 
     @nn.compact
-    def __call__(self, tokens: jax.Array, key: dropout.Key | None) -> tuple[jax.Array, Embeddings]:
-        """Embeds the tokens, int[B, L] -> (h_0 [B, L, D], Embeddings)."""
+    def __call__(self, tokens: jax.Array, key: dropout.Key | None) -> tuple[jax.Array, jax.Array]:
+        """Embeds the tokens, int[B, L] -> (h_0 [B, L, D], the table [V + S + C, D])."""
         c = self.config
         L = tokens.shape[1]
         if L > c.n_ctx:
             raise UserError(f'a sequence of {L} tokens is longer than the context, {c.n_ctx}')
-        # Dropout acts on one matrix of three parts: the mask of a part begins after the mask of the
-        # part before.
-        drop = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)
         sizes = {
             'tokens': c.vocab_size,
             'specials': c.n_special,
-            'positions': c.n_ctx if self.learned_positions else 0,
+            'positions': c.n_ctx * self.learned_positions,
         }
-        parts = {}  # in float32
-        first_row = 0
-        for name, n in sizes.items():
-            rows = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
-            parts[name] = drop(rows, offsets=(first_row,))
-            first_row += n
-        # Each part is rounded, and gathered from the devices of a mesh, once a step
-        whole = Embeddings(
-            **{name: gathered(x.astype(c.dtype), 'embed/tokens') for name, x in parts.items()}
+        weights = jnp.concatenate(
+            [self.param(name, WEIGHTS, (n, c.n_embd)) for name, n in sizes.items() if n]
         )
-        look_up = table.ops(c).look_up
-        if not c.n_special:
-            x = look_up(parts['tokens'], tokens, whole.tokens)
-        else:
-            x = look_up(parts['tokens'], jnp.minimum(tokens, c.vocab_size - 1), whole.tokens)
-            special = jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1)
-            is_special = (tokens >= c.vocab_size)[:, :, None]
-            x = jnp.where(is_special, look_up(parts['specials'], special, whole.specials), x)
+        # As released (train.py 165-175), dropout acts on the matrix. A step drops it once, for the
+        # look-up and for the output layer.
+        weights = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)(weights, offsets=(0,))
+        x, rows = table.ops(c).look_up(weights, tokens, jnp.dtype(c.dtype))
         if self.learned_positions:
-            rows = constrain(gathered(parts['positions'], 'embed/positions'), 'embeddings')
-            if self.has_variable('cache', 'length'):
-                rows = jnp.take(rows, kv_cache.positions(self, L), axis=0, mode='clip')
-            else:
-                rows = rows[:L]
-            x = ops.add_bias(x, rows)
-        return x, whole
+            x = add_bias(x, kv_cache.following(self, weights[-c.n_ctx :], L))
+        return constrain(x, 'activations'), rows
 
 
 class Dense(nn.Module):
@@ -128,11 +99,8 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        kernel = self.param(
-            'kernel',
-            self.config.initializer(str(self.name)),
-            (*x.shape[-self.n_in :], *self.features),
-        )
+        init = self.config.initializer(str(self.name))
+        kernel = self.param('kernel', init, (*x.shape[-self.n_in :], *self.features))
         bias = self.param('bias', nn.initializers.zeros, self.features, jnp.float32)
         return table.ops(self.config).dense(x, kernel, bias)
 
@@ -142,15 +110,23 @@ class Attention(nn.Module):
 
     config: GPTConfig
 
-    @nn.compact
-    def __call__(self, x: jax.Array, drop: Dropout) -> jax.Array:
+    def setup(self):
         c = self.config
-        qkv = Dense(c, (3, c.n_head, c.n_embd // c.n_head), name='qkv')(x)  # [B, L, 3, H, E]
+        self.qkv = Dense(c, (3, c.n_head, c.n_embd // c.n_head))
+        self.out = Dense(c, (c.n_embd,), n_in=2)
+
+    def __call__(self, x: jax.Array, drop: Dropout) -> jax.Array:
+        return self.attend(self.project(x), drop)
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """The queries, keys and values of all heads: [B, L, 3, H, E]."""
+        return self.qkv(x)
+
+    def attend(self, qkv: jax.Array, drop: Dropout) -> jax.Array:
+        c = self.config
         if self.has_variable('cache', 'keys'):
-            a = kv_cache.attention(self, qkv, drop.layer)
-        else:
-            a = table.ops(c).attention(qkv, drop.at(dropout.ATTENTION, c.attn_dropout))
-        return Dense(c, (c.n_embd,), n_in=2, name='out')(a)
+            return self.out(kv_cache.attention(self, qkv, drop.layer))
+        return self.out(table.ops(c).attention(qkv, drop.at(dropout.ATTENTION, c.attn_dropout)))
 
 
 class MLP(nn.Module):
@@ -165,13 +141,14 @@ class MLP(nn.Module):
         return Dense(c, (c.n_embd,), name='proj')(h)
 
 
-class AddAndNorm(nn.Module):
-    """LayerNorm(x + dropout(a)) for the residual stream x and a sublayer's output a."""
+class LayerNorm(nn.Module):
+    """LayerNorm of a residual sum, x + dropout(a), which it also adds up: one pass over memory."""
 
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, x: jax.Array, a: jax.Array, drop: Dropout) -> jax.Array:
+    def __call__(self, residual: tuple) -> jax.Array:
+        x, a, drop = residual
         scale = self.param('scale', nn.initializers.ones, (x.shape[-1],), jnp.float32)
         bias = self.param('bias', nn.initializers.zeros, (x.shape[-1],), jnp.float32)
         return table.ops(self.config).add_and_norm(x, a, scale, bias, drop)
@@ -184,43 +161,62 @@ class Block(nn.Module):
     """
 
     config: GPTConfig
+    attention: type[nn.Module] = Attention
 
-    @nn.compact
-    def __call__(self, x: jax.Array, drop: Dropout) -> jax.Array:
+    def setup(self):
         c = self.config
-        a = Attention(c, name='attn')(x, drop)
-        x = AddAndNorm(c, name='ln_1')(x, a, drop.at(dropout.ATTENTION_OUT, c.resid_dropout))
-        m = MLP(c, name='mlp')(x)
-        x = AddAndNorm(c, name='ln_2')(x, m, drop.at(dropout.MLP_OUT, c.resid_dropout))
+        self.attn = self.attention(c)
+        self.ln_1 = LayerNorm(c)
+        self.mlp = MLP(c)
+        self.ln_2 = LayerNorm(c)
+
+    def __call__(self, x: jax.Array, drop: Dropout) -> jax.Array:
+        return self.after_attention(x, self.attn(x, drop), drop)
+
+    def after_attention(self, x: jax.Array, a: jax.Array, drop: Dropout) -> jax.Array:
+        rate = self.config.resid_dropout
+        x = self.ln_1(x + drop.at(dropout.ATTENTION_OUT, rate).of(a))
+        m = self.mlp(x)
+        x = self.ln_2(x + drop.at(dropout.MLP_OUT, rate).of(m))
         return constrain(x, 'activations')
 
 
 class GPT(nn.Module):
     """The backbone.
 
-    Any module with this call and these fields in its config can take its place. A variant of GPT is
-    a subclass whose `embedding` or `block` is another class with the same call.
+    Any module with these methods and these fields in its config can take its place. A variant of
+    GPT is a subclass whose `embedding` or `block` is another class with the same call.
     """
 
     config: GPTConfig
     embedding: type[nn.Module] = Embedding
     block: type[nn.Module] = Block
 
-    @nn.compact
+    def setup(self):
+        self.embed = self.embedding(self.config)
+        self.blocks = self.block(self.config)
+
     def __call__(
         self, tokens: jax.Array, key: dropout.Key | None = None
-    ) -> tuple[jax.Array, Embeddings]:
-        """Returns (hidden [B, L, D], Embeddings for the tied output layer).
-
-        Logits are `hidden @ embeddings.tokens.T`.
+    ) -> tuple[jax.Array, jax.Array]:
+        """Returns (h_n [B, L, D], the table [V + S + C, D]) in the activations' dtype.
 
         tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: of dropout, or
-        None in evaluation.
+        None in evaluation. The table is this step's embedding matrix after dropout: the rows of the
+        vocabulary, of the specials and of the positions.
         """
-        c = self.config
-        x, embeddings = self.embedding(c, name='embed')(tokens, key)
-        x = constrain(x, 'activations')
-        return layers.repeat(self.block(c, name='blocks'), c, x, key), embeddings
+        x, rows = self.embed(tokens, key)
+        return self.transformed(x, key), rows
+
+    def transformed(self, x: Any, key: dropout.Key | None) -> Any:
+        """The states after N blocks. x: h_0, or a tree that begins with it, if blocks pass one."""
+        # for layer in range(N): x = block(x, Dropout(key, layer))
+        return layers.repeat(self.blocks, self.config, x, key)
+
+    def logits(self, hidden: jax.Array, rows: jax.Array) -> jax.Array:
+        """h_n W_e^T, float32[..., V], whose softmax is P(u). The arguments: as __call__ returns."""
+        vocabulary = rows[: self.config.vocab_size]
+        return jnp.einsum('...d,vd->...v', hidden, vocabulary, preferred_element_type=jnp.float32)
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """Returns kv_cache.empty for B rows. capacity: by default n_ctx."""

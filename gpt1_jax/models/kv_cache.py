@@ -3,7 +3,7 @@
 The cache is a tree of Flax variables, 'cache':
 
     cache = model.empty_cache(B)
-    (hidden, embeddings), cache = kv_cache.read(model, params, cache, tokens)
+    (hidden, rows), cache = kv_cache.read(model, params, cache, tokens)
 
 The embedding finds `length` in the cache, the number of tokens read so far. Attention finds the
 length, the keys and the values. The rows of the batch are the second axis of every array. Example:
@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import table
 from gpt1_jax.models.ops import MASKED
+from gpt1_jax.parallel.sharding import constrain
 
 
 def empty(config: Any, B: int, capacity: int) -> dict[str, Any]:
@@ -79,6 +80,14 @@ def positions(module: nn.Module, L: int) -> jax.Array:
     return module.get_variable('cache', 'length')[0, :, None] + jnp.arange(L)[None]
 
 
+def following(module: nn.Module, rows: jax.Array, L: int) -> jax.Array:
+    """The rows [C, D] of the L positions that follow the tokens in the cache: [B or 1, L, D]."""
+    rows = constrain(rows, 'embeddings')
+    if module.has_variable('cache', 'length'):
+        return jnp.take(rows, positions(module, L), axis=0, mode='clip')
+    return rows[None, :L]
+
+
 def attention(module: nn.Module, qkv: jax.Array, layer: jax.Array | int) -> jax.Array:
     """Causal attention to all tokens so far, without dropout: [B, L, 3, H, E] -> [B, L, H, E].
 
@@ -86,15 +95,18 @@ def attention(module: nn.Module, qkv: jax.Array, layer: jax.Array | int) -> jax.
     attention (model.ops.attention), the replacement runs over all positions of the cache.
     """
     q, k, v = jnp.moveaxis(qkv, 2, 0)
-    keys: nn.Variable = module.variable('cache', 'keys')  # of all layers: [N, B, H, C, E]
-    values: nn.Variable = module.variable('cache', 'values')
     places = positions(module, qkv.shape[1])
     rows = jnp.arange(len(qkv))[:, None]
-    at = layer, rows, slice(None), places
-    keys.value = keys.value.at[at].set(k)
-    values.value = values.value.at[at].set(v)
-    k = keys.value[layer]
-    v = values.value[layer]
+
+    def cached(name, new):
+        """The layer's part of a variable with the new tokens in it: [B, H, C, E]."""
+        all_layers = module.get_variable('cache', name)  # [N, B, H, C, E]
+        all_layers = all_layers.at[layer, rows, :, places].set(new)
+        module.put_variable('cache', name, all_layers)
+        return all_layers[layer]
+
+    k = cached('keys', k)
+    v = cached('values', v)
     code = dict(module.config.ops).get('attention')
     if code is not None:
         k, v = (jnp.swapaxes(x, 1, 2) for x in (k, v))  # [B, C, H, E]

@@ -6,15 +6,17 @@ The layers are a loop or unrolled, rematerialised or not.
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 
 from gpt1_jax.models.dropout import Dropout, Key
 from gpt1_jax.models.fast import table
 
 
-def repeat(block: nn.Module, config: Any, x: jax.Array, key: Key | None) -> jax.Array:
-    """Returns x [B, L, D] after config.n_layer calls of block(x, dropout of the layer)."""
+def repeat(block: nn.Module, config: Any, x: Any, key: Key | None) -> Any:
+    """Returns x after config.n_layer calls of block(x, dropout of the layer).
+
+    x: [B, L, D], or a tree of arrays, if the block returns such a tree.
+    """
 
     def layer(block, x, number):
         return block(x, Dropout(key, number)), None

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax.models import config_checks, dropout, ops
-from gpt1_jax.models.gpt import WEIGHTS, Embedding, Embeddings
+from gpt1_jax.models.gpt import WEIGHTS, Embedding
 from gpt1_jax.parallel.sharding import constrain
 
 SCALE = 50  # 1 / 0.02, the initial standard deviation of the embedding: see above
@@ -218,15 +218,20 @@ class LSTM(nn.Module):
     @nn.compact
     def __call__(
         self, tokens: jax.Array, key: dropout.Key | None = None
-    ) -> tuple[jax.Array, Embeddings]:
+    ) -> tuple[jax.Array, jax.Array]:
         """As GPT's call, but a cache may be continued for any number of tokens.
 
-        The Embeddings' positions are [0, D].
+        The table has no rows for positions.
         """
         c = self.config
-        x, embeddings = Embedding(c, learned_positions=False, name='embed')(tokens, key)
+        x, rows = Embedding(c, learned_positions=False, name='embed')(tokens, key)
         h = Layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key)
-        return constrain(h, 'activations'), embeddings
+        return constrain(h, 'activations'), rows
+
+    def logits(self, hidden: jax.Array, rows: jax.Array) -> jax.Array:
+        """As GPT's."""
+        vocabulary = rows[: self.config.vocab_size]
+        return jnp.einsum('...d,vd->...v', hidden, vocabulary, preferred_element_type=jnp.float32)
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """As GPT's: the zero state of B rows. capacity has no effect."""

@@ -205,22 +205,3 @@ def constrain(x: jax.Array, name: str) -> jax.Array:
     if extent(AXES) == 1:
         return x
     return jax.lax.with_sharding_constraint(x, spec(name))
-
-
-def gathered(x: jax.Array, name: str) -> jax.Array:
-    """All-gathers x, which is sharded as `name`, in its present dtype.
-
-    The gradient is sharded as `name` again, so devices reduce-scatter it instead of all-reducing
-    it. Without a mesh x is returned unchanged.
-    """
-    if extent(AXES) == 1:
-        return x
-
-    @jax.custom_vjp
-    def gather(x):
-        # Constrained twice, because with only the second constraint the compiler may gather x
-        # before its conversion to a smaller dtype.
-        return constrain(constrain(x, name), 'embeddings')
-
-    gather.defvjp(lambda x: (gather(x), None), lambda _, gradient: (constrain(gradient, name),))
-    return gather(x)

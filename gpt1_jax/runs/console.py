@@ -10,6 +10,7 @@ import jax
 from gpt1_jax.parallel import device_peaks, step_cost
 from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.training import loop, profiling
+from gpt1_jax.training.prefetch import Batches
 
 
 def parameters(tree: Any) -> list[str]:
@@ -96,7 +97,7 @@ def print_plan(
 
 
 def print_start(
-    program: loop.Program, step: int, total: int, batches: loop.Batches, model: dict
+    program: loop.Program, step: int, total: int, batches: Batches, model: dict
 ) -> None:
     """Print what the program computes and needs, and where it runs.
 
@@ -123,9 +124,7 @@ def _print_advice(model):
         print(line)
 
 
-def estimate(
-    program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: dict
-) -> None:
+def estimate(program: loop.Program, hyper: dict, batches: Batches, total: int, model: dict) -> None:
     """Time a few steps, and print how long the whole run would take.
 
     If a step does not fit into memory, print only how much it needs.

@@ -18,7 +18,9 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, processes
 from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, workdir
 from gpt1_jax.training import loop, profiling
+from gpt1_jax.training.intervals import Intervals
 from gpt1_jax.training.loop import Program, TrainState
+from gpt1_jax.training.prefetch import Batches
 
 # Appended to a damaged step's name, so that it is no longer a step and its number is free again
 DAMAGED = '.damaged'
@@ -30,9 +32,9 @@ class Job(NamedTuple):
     config: dict[str, Any]  # the contents of config.json
     tokenizer: Tokenizer
     program: Program
-    batches: loop.Batches
+    batches: Batches
     hyper: dict[str, np.generic]  # the scalars that a step takes besides state and batch
-    intervals: loop.Intervals
+    intervals: Intervals
     start: Callable[[Any], Any]  # fresh parameters -> the parameters with which the run begins
     # Session -> the `evaluate` of loop.fit: state -> its quality, higher is better
     evaluate: Callable[['Session'], Callable[[TrainState], float]]

@@ -8,20 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax.data import tokens
+from gpt1_jax.data.windows import DTYPE, TokenStream, batch, window_numbers
 from gpt1_jax.parallel import processes, sharding
-from gpt1_jax.training.loop import Batches
+from gpt1_jax.training.prefetch import Batches
 
 PART = 8  # 'auto': tokens may take at most an eighth of a device's memory
 
 
 def batches(
-    stream: tokens.TokenStream,
-    n_ctx: int,
-    size: int,
-    seed: int,
-    mesh: jax.sharding.Mesh,
-    wanted: str,
+    stream: TokenStream, n_ctx: int, size: int, seed: int, mesh: jax.sharding.Mesh, wanted: str
 ) -> Batches:
     """Returns the batches of `size` windows in the order of `seed`.
 
@@ -29,27 +24,29 @@ def batches(
     it is {'window': int32[size]}, the windows' numbers, and Batches.resident has the tokens.
     """
     corpus = place(stream, n_ctx, mesh, wanted)
-    name, batch = ('tokens', tokens.batch) if corpus is None else ('window', tokens.window_numbers)
+    name, of_step = ('tokens', batch) if corpus is None else ('window', window_numbers)
 
     def read(step, rows):
-        return {name: batch(stream, step, seed, size, n_ctx, rows)}
+        return {name: of_step(stream, step, seed, size, n_ctx, rows)}
 
     return Batches(read, size, size * n_ctx, () if corpus is None else (corpus,))
 
 
 def place(
-    stream: tokens.TokenStream, n_ctx: int, mesh: jax.sharding.Mesh, wanted: str
+    stream: TokenStream, n_ctx: int, mesh: jax.sharding.Mesh, wanted: str
 ) -> jax.Array | None:
     """Puts the tokens on every device of the mesh, or returns None if steps read their windows.
 
     The result is uint16[n_windows + 1, n_ctx]. Window i is row i and the first token of row i + 1.
+    The last row is padded with zeros.
     wanted: 'yes', 'no', or 'auto': if they fit.
     """
     fit = wanted == 'yes' or wanted == 'auto' and fits(2 * stream.n_tokens, mesh.local_devices[0])
     # All processes run one program, but their devices may differ in free memory
     if not processes.everywhere(fit):
         return None
-    rows = stream.rows(n_ctx)
+    padding = np.zeros(-stream.n_tokens % n_ctx, DTYPE)
+    rows = np.concatenate([*stream.shards, padding]).reshape(-1, n_ctx)
     return jax.make_array_from_callback(
         rows.shape, sharding.replicated(mesh), lambda index: rows[index]
     )

@@ -21,6 +21,7 @@ class Window:
 
     def __init__(self, unlogged: Sequence[dict]) -> None:
         self.metrics = list(unlogged)
+        self._compiled: set[tuple] = set()  # shapes of batches
         self._added = 0  # steps of this process in the window
         self._began = time.perf_counter()  # time when the window began
         self._since: float | None = None  # time when the clock was started
@@ -37,11 +38,15 @@ class Window:
         if self._since is None:
             self._since = time.perf_counter()
 
-    def stop_clock(self) -> None:
-        """Stops the clock, before a step that compiles, which is not timed.
+    def before_step(self, batch: dict) -> None:
+        """Stops the clock if the step compiles for a batch of these shapes, which is not timed.
 
         If the device still works on earlier steps, the clock first waits for them.
         """
+        shapes = tuple(array.shape for array in batch.values())
+        if shapes in self._compiled:
+            return
+        self._compiled.add(shapes)
         if self._timed and self._since is not None:
             jax.block_until_ready(self.metrics)
             self._seconds += time.perf_counter() - self._since

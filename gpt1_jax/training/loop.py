@@ -3,21 +3,20 @@
 Both work on trees of arrays and know no models, tasks or files.
 """
 
-import concurrent.futures
 import contextlib
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models import dropout
 from gpt1_jax.parallel import sharding, xla_options
-from gpt1_jax.training import compiling, preemption
+from gpt1_jax.training import compiling, microbatches, preemption
+from gpt1_jax.training.intervals import Intervals
 from gpt1_jax.training.log_window import Window
+from gpt1_jax.training.prefetch import Batches, prefetched
 
 
 class TrainState(NamedTuple):
@@ -66,7 +65,7 @@ def make_program(
     optimizer: Any,
     schedule: Callable,
     mesh: jax.sharding.Mesh,
-    microbatches: int = 1,
+    n_parts: int = 1,
     precision: Callable = contextlib.nullcontext,
 ) -> Program:
     """Makes the jitted init and training step.
@@ -74,9 +73,9 @@ def make_program(
     init_params: seed -> parameter tree.
     loss: (params, batch, dropout.Key, hyper, *resident) -> (mean over the batch's rows, metrics).
     optimizer, schedule: as optimizer_config.make and optimizer_config.schedule return them.
-    microbatches: the gradients of this many equal parts of a batch are averaged. The loss is the
-        same. The dropout masks are also the same, because a part knows the global number of its
-        first row.
+    n_parts: the gradients of so many equal parts of a batch are averaged (microbatches). The loss
+        is the same. The dropout masks are also the same, because a part knows the global number of
+        its first row.
     precision: of the step's matrix products, as build.precision returns it.
 
     The step's `hyper` has the values of optimizer_config.hyperparameters, and any others that
@@ -96,17 +95,19 @@ def make_program(
                 state.params, batch, key, hyper, *resident
             )
 
-        (value, metrics), grads = _accumulate(gradients, batch, microbatches, mesh)
-        learning_rate = schedule(hyper['peak'], hyper['warmup'], hyper['total'], hyper['decay'])(
-            state.step
-        )
+        (value, metrics), grads = microbatches.mean_of_parts(gradients, batch, n_parts, mesh)
+        learning_rate = schedule(hyper, state.step)
         updates, opt_state = optimizer.update(
             grads, state.opt_state, state.params, learning_rate=learning_rate
         )
         params = jax.tree.map(jnp.add, state.params, updates)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in jax.tree.leaves(grads)))
-        # If the loss or the gradient norm is not finite, keep the old params and opt_state. The
-        # device decides this, because the host looks one step late.
+        # The device decides what a step does, because the host looks one step late:
+        #
+        #     loss and norm    batches skipped before     the step
+        #     finite           any number                 updates
+        #     not finite       fewer than hyper['skips']  counts, but changes no weight
+        #     not finite       hyper['skips']             halts, and so does every later step
         good = jnp.isfinite(value) & jnp.isfinite(norm) & ~state.halted
         skips = ~good & ~state.halted & (state.skipped < hyper['skips'])
         params, opt_state = jax.tree.map(
@@ -114,9 +115,8 @@ def make_program(
             (params, opt_state),
             (state.params, state.opt_state),
         )
-        new = TrainState(
-            state.step + (good | skips), params, opt_state, state.skipped + skips, ~(good | skips)
-        )
+        counts = good | skips
+        new = TrainState(state.step + counts, params, opt_state, state.skipped + skips, ~counts)
         return new, {
             'loss': value,
             **metrics,
@@ -137,108 +137,10 @@ def make_program(
     )
     return Program(
         mesh,
-        on_mesh(jitted_init, mesh, precision),
-        on_mesh(jitted_step, mesh, precision, 'the training step'),
+        compiling.on_mesh(jitted_init, mesh, precision),
+        compiling.on_mesh(jitted_step, mesh, precision, 'the training step'),
         sharding.abstract(shapes, mesh),
     )
-
-
-def on_mesh(
-    function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: Callable, name: str = ''
-) -> Callable:
-    """Wraps a jitted function so that it runs within jax.set_mesh(mesh) and precision().
-
-    Its `trace` is wrapped in the same way. Inside, sharding.constrain finds the mesh. If the
-    function has a `name`, its first compilation is announced at once. Any other compilation is
-    announced if it takes long. The shapes in the first argument must not change.
-    """
-    compiled: set[tuple] = set()  # the shapes of the arguments after the first
-
-    def announce(args):
-        shapes = tuple(map(np.shape, jax.tree.leaves(args[1:])))
-        if shapes in compiled:
-            return contextlib.nullcontext()
-        patience = 0 if name and not compiled else compiling.PATIENCE_S
-        compiled.add(shapes)
-        return compiling.announced(name or f'{function.__name__}()', patience)
-
-    def within(function, announce):
-        def call(*args):
-            with jax.set_mesh(mesh), precision(), announce(args):
-                return function(*args)
-
-        return call
-
-    call = within(function, announce)
-    call.trace = within(function.trace, contextlib.nullcontext)
-    return call
-
-
-def _accumulate(gradients, batch, n, mesh):
-    """Returns the mean of value, metrics and gradients over n parts of the batch.
-
-    The parts are computed one after the other. gradients: (part of the batch, uint32 number of its
-    first row) -> a tree of means over its rows.
-    """
-    if n == 1:
-        return gradients(batch, jnp.uint32(0))
-
-    def split(x):
-        x = x.reshape(n, x.shape[0] // n, *x.shape[1:])
-        spec = jax.sharding.PartitionSpec(None, *sharding.BATCH)
-        return x if mesh.size == 1 else jax.lax.with_sharding_constraint(x, spec)
-
-    parts = jax.tree.map(split, batch)
-    rows = jax.tree.leaves(parts)[0].shape[1]
-
-    def part(index):
-        return gradients(jax.tree.map(lambda x: x[index], parts), (index * rows).astype(jnp.uint32))
-
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(part, jnp.int32(0)))
-    total, _ = jax.lax.scan(
-        lambda sums, i: (jax.tree.map(jnp.add, sums, part(i)), None), zeros, jnp.arange(n)
-    )
-    return jax.tree.map(lambda x: x / n, total)
-
-
-class Batches(NamedTuple):
-    """The training data.
-
-    read: (step, slice of rows) -> these rows of the step's batch, a dict of host arrays. It is a
-        pure function, which a thread calls one step ahead. Each process reads the rows of its
-        devices.
-    size: rows of a batch.
-    tokens_per_step: real tokens of a batch, on average.
-    resident: arrays on the devices that every step takes besides its batch.
-    """
-
-    read: Callable
-    size: int
-    tokens_per_step: float
-    resident: tuple[jax.Array, ...] = ()
-
-
-class Intervals(NamedTuple):
-    """The number of steps, and the steps after which the loop logs, evaluates and saves.
-
-    Steps are counted from 1. The loop does each of these at its interval, at `keep_steps`, and
-    after the last step.
-    """
-
-    total: int
-    log_every: int
-    evaluate_every: int
-    save_every: int
-    keep_steps: Sequence[int] = ()
-
-    def evaluates(self, step: int) -> bool:
-        return step % self.evaluate_every == 0 or step in self.keep_steps or step == self.total
-
-    def saves(self, step: int) -> bool:
-        return step % self.save_every == 0 or step in self.keep_steps or step == self.total
-
-    def logs(self, step: int) -> bool:
-        return step % self.log_every == 0 or self.evaluates(step) or self.saves(step)
 
 
 def fit(
@@ -266,29 +168,13 @@ def fit(
     total = intervals.total
     window = Window(session.unlogged)
     before = None  # the metrics of the previous step
-    compiled = set()  # the shapes of batches for which the step is compiled
 
-    def ahead(step):
-        """Starts to read and place the batch of a step, in the thread.
-
-        Meanwhile the device works on the step before.
-        """
-        read = functools.partial(batches.read, step)
-        return thread.submit(program.place, read, batches.size) if step < total else None
-
-    with (
-        preemption.watch() as stopped_by,
-        concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread,
-    ):
-        placed = ahead(step)
+    with preemption.watch() as stopped_by, prefetched(batches, program.mesh, step, total) as placed:
         while step < total:
             window.start_clock()
             session.trace.before(step)
-            batch = placed.result()
-            placed = ahead(step + 1)
-            if (shapes := tuple(array.shape for array in batch.values())) not in compiled:
-                window.stop_clock()
-                compiled.add(shapes)
+            batch = next(placed)
+            window.before_step(batch)
             state, metrics = program.step(state, batch, hyper, *batches.resident)
             step += 1
             window.add(metrics)

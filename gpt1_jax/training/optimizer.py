@@ -4,6 +4,7 @@ A fourth schedule, warmup-stable-decay, is not in the released code.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,64 +14,6 @@ import optax
 from gpt1_jax.parallel.sharding import leaf_name
 
 NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain weights"
-
-
-def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """A linear warm-up over `warmup` steps from zero to `peak`, then a cosine to zero at `total`.
-
-    The result is an optax schedule. As released (opt.py 5-7), the cosine runs over the whole
-    training and does not restart after the warm-up. peak, warmup, total: numbers or scalar arrays.
-    warmup and total are in steps, and a warmup of 0 means no warm-up.
-    """
-    return _warmed_up(
-        peak, warmup, lambda count: 0.5 * (1 + jnp.cos(jnp.pi * _fraction(count, total)))
-    )
-
-
-def warmup_linear(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """The same warm-up, times a linear decay over all `total` steps (opt.py 13-15)."""
-    return lambda count: warmup_constant(peak, warmup, total)(count) * (1 - _fraction(count, total))
-
-
-def warmup_constant(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """The same warm-up, then `peak` (opt.py 9-11)."""
-    return _warmed_up(peak, warmup, lambda count: 1.0)
-
-
-def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """The same warm-up, then `peak`, then a linear decay to zero over the last `decay` steps.
-
-    Hu et al. (2024). Up to step total - decay no rate depends on `total`, so a run can be extended
-    from there.
-    """
-    return _warmed_up(
-        peak, warmup, lambda count: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1)
-    )
-
-
-SCHEDULES = {
-    'cosine': warmup_cosine,
-    'linear': warmup_linear,
-    'constant': warmup_constant,
-    'stable_decay': stable_decay,
-}  # config.optimizer.schedule
-
-
-def _warmed_up(peak, warmup, after):
-    """peak x (a linear warm-up, then after(count))."""
-
-    def schedule(count):
-        count = jnp.asarray(count, jnp.float32)
-        # Compared in steps, not in fractions of the training as released: the quotients count /
-        # total and warmup / total may round differently.
-        warming = (count <= warmup) & (warmup > 0)
-        return peak * jnp.where(warming, count / jnp.maximum(warmup, 1e-30), after(count))
-
-    return schedule
-
-
-def _fraction(count, total):
-    return jnp.minimum(jnp.asarray(count, jnp.float32) / jnp.maximum(total, 1), 1)
 
 
 def adam(
@@ -96,7 +39,8 @@ def adam(
     """
 
     def init(params):
-        mu, nu = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
+        mu = jax.tree.map(jnp.zeros_like, params)
+        nu = jax.tree.map(jnp.zeros_like, params)
         return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), mu, nu)
 
     def update(grads, state, params, *, learning_rate, **unused):
@@ -107,13 +51,11 @@ def adam(
         corrected_rate = learning_rate * jnp.sqrt(1 - b2**t) / (1 - b1**t)
 
         def step(path, p, m, v):
-            return -corrected_rate * (
-                m / (jnp.sqrt(v) + eps) + (weight_decay * p if decays(path) else 0)
-            )
+            decay = weight_decay * p if decays(path) else 0
+            return -corrected_rate * (m / (jnp.sqrt(v) + eps) + decay)
 
-        return jax.tree_util.tree_map_with_path(step, params, mu, nu), optax.ScaleByAdamState(
-            count, mu, nu
-        )
+        updates = jax.tree_util.tree_map_with_path(step, params, mu, nu)
+        return updates, optax.ScaleByAdamState(count, mu, nu)
 
     return clipped(optax.GradientTransformationExtraArgs(init, update), clip)
 
@@ -129,3 +71,64 @@ def clipped(transformation: Any, clip: float) -> Any:
 def decays(path: Any) -> bool:
     """Whether weight decay applies to the leaf at this path of a parameter tree."""
     return not re.search(NOT_DECAYED, leaf_name(path))
+
+
+# Schedules, from a step (counted from 0) to its learning rate. warmup, total, decay: numbers of
+# steps, or scalar arrays. A warmup of 0 means no warm-up.
+
+
+def warmup_cosine(peak: Any, warmup: Any, total: Any) -> optax.Schedule:
+    """A linear warm-up over `warmup` steps from zero to `peak`, then a cosine to zero at `total`.
+
+    As released (opt.py 5-7), the cosine runs over the whole training and does not restart after the
+    warm-up.
+    """
+    return _warmed_up(peak, warmup, lambda step: 0.5 * (1 + jnp.cos(jnp.pi * _done(step, total))))
+
+
+def warmup_linear(peak: Any, warmup: Any, total: Any) -> optax.Schedule:
+    """The same warm-up, times a linear decay over all `total` steps (opt.py 13-15)."""
+    return lambda step: warmup_constant(peak, warmup)(step) * (1 - _done(step, total))
+
+
+def warmup_constant(peak: Any, warmup: Any) -> optax.Schedule:
+    """The same warm-up, then `peak` (opt.py 9-11)."""
+    return _warmed_up(peak, warmup, lambda step: 1.0)
+
+
+def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any) -> optax.Schedule:
+    """The same warm-up, then `peak`, then a linear decay to zero over the last `decay` steps.
+
+    Hu et al. (2024). Up to step total - decay no rate depends on `total`, so a run can be extended
+    from there.
+    """
+    return _warmed_up(
+        peak, warmup, lambda step: jnp.clip((total - step) / jnp.maximum(decay, 1), 0, 1)
+    )
+
+
+# config.optimizer.schedule
+SCHEDULES: dict[str, Callable[..., optax.Schedule]] = {
+    'cosine': warmup_cosine,
+    'linear': warmup_linear,
+    'constant': warmup_constant,
+    'stable_decay': stable_decay,
+}
+
+
+def _warmed_up(peak, warmup, after):
+    """peak x (a linear warm-up, then after(step))."""
+
+    def schedule(step):
+        step = jnp.asarray(step, jnp.float32)
+        # Compared in steps, not in fractions of the training as released: the quotients step /
+        # total and warmup / total may round differently.
+        warming = (step <= warmup) & (warmup > 0)
+        return peak * jnp.where(warming, step / jnp.maximum(warmup, 1e-30), after(step))
+
+    return schedule
+
+
+def _done(step, total):
+    """The fraction of the training that is done, at most 1."""
+    return jnp.minimum(jnp.asarray(step, jnp.float32) / jnp.maximum(total, 1), 1)

@@ -58,21 +58,19 @@ def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationE
     )
 
 
-def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
-    """Returns a function (peak, warmup, total, decay) -> optax schedule.
+def schedule(name: str, *numbers: float) -> Callable[[Mapping[str, Any], jax.Array], jax.Array]:
+    """Returns a function (hyperparameters, step) -> learning rate.
 
-    A schedule of SCHEDULES is called in the step, with traced arrays. A user's schedule, FILE:NAME,
-    is called here, with `numbers`, the same four in Python. The reason is that optax's builders
-    compare the numbers, and traced arrays cannot be compared.
+    A schedule of SCHEDULES is made in the step, of the traced hyperparameters that it reads. A
+    user's schedule, FILE:NAME, is made here, of `numbers`: peak, warmup, total and decay in Python.
+    The reason is that optax's builders compare the numbers, and traced arrays cannot be compared.
     """
-    if name in SCHEDULES:
-        return SCHEDULES[name]
-    made_here = user_code.load(name, 'config.optimizer.schedule')(*numbers)
-
-    def in_the_step(peak, warmup, total, decay):
-        return made_here
-
-    return in_the_step
+    if name not in SCHEDULES:
+        made_here = user_code.load(name, 'config.optimizer.schedule')(*numbers)
+        return lambda hyper, step: made_here(step)
+    made = SCHEDULES[name]
+    read = inspect.signature(made).parameters
+    return lambda hyper, step: made(*(hyper[field] for field in read))(step)
 
 
 def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[Any, ...]:

@@ -58,7 +58,7 @@ class Trace:
 
 
 def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, float, int]:
-    """Compiles the step of a loop.Program for its loop.Batches, without running it.
+    """Compiles the step of a loop.Program for its Batches, without running it.
 
     Returns (the compiled step, seconds of compiling, bytes that the step needs on each device).
     """

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax.data.tokens import TokenStream
+from gpt1_jax.data.windows import TokenStream
 from gpt1_jax.models.build import precision
 from gpt1_jax.models.fast import table
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import loop, losses
+from gpt1_jax.training import compiling, losses
 
 
 def mean_loss(
@@ -34,20 +34,20 @@ def mean_loss(
 
     @jax.jit
     def total_loss(params, batch):
-        hidden, embeddings = model.apply({'params': params}, batch['tokens'][:, :-1])
+        hidden, rows = model.apply({'params': params}, batch['tokens'][:, :-1])
         # As in `perplexity`: float32 logits whatever the model's type, and Eq. 1 even if the user
         # replaced the loss.
         window_losses = losses.pretraining_loss(
             hidden,
-            embeddings,
+            rows[: model.config.vocab_size],
             batch['tokens'][:, 1:],
-            chunks,
-            jnp.float32,
-            table.built_in(model.config),
+            chunks=chunks,
+            logits_dtype=jnp.float32,
+            ops=table.built_in(model.config),
         )
         return jnp.sum(window_losses * batch['weight'])
 
-    jitted = loop.on_mesh(total_loss, mesh, precision(model.config))
+    jitted = compiling.on_mesh(total_loss, mesh, precision(model.config))
 
     def validate(params):
         sums = []

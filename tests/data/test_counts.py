@@ -8,7 +8,7 @@ import pytest
 
 from gpt1_jax.data import counts, document
 from gpt1_jax.data.document import Document
-from gpt1_jax.data.tokens import TokenStream
+from gpt1_jax.data.windows import TokenStream
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from experiments.launch import prepare_ray
-from gpt1_jax.data import bpe_training, tokens
+from gpt1_jax.data import bpe_training, prepared
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
@@ -87,7 +87,7 @@ def kill_holder(part: pathlib.Path, program):
         assert program.poll() is None and time.monotonic() < deadline, program.communicate()
         time.sleep(0.01)
     os.kill(json.loads((part / '.lock').read_text())['pid'], signal.SIGKILL)
-    assert not (part / tokens.MANIFEST).exists()
+    assert not (part / prepared.MANIFEST).exists()
 
 
 @pytest.mark.full
@@ -98,12 +98,12 @@ def test_a_part_that_dies_is_run_again_and_the_merged_streams_are_those_of_one_r
         said, errors = program.communicate(timeout=WAIT)
     assert program.returncode == 0, errors
     assert f'{PARTS} of {PARTS} parts\ntrain: ' in said
-    assert tokens.read_manifest(out)['inputs'] == tokens.read_manifest(made / 'whole')['inputs'] | {
-        'parts': PARTS
-    }
+    assert prepared.read_manifest(out)['inputs'] == prepared.read_manifest(made / 'whole')[
+        'inputs'
+    ] | {'parts': PARTS}
     for split in ('train', 'valid'):
         one, merged = (
-            np.concatenate(tokens.open_split(directory, split, verify=True).shards)
+            np.concatenate(prepared.open_split(directory, split, verify=True).shards)
             for directory in (made / 'whole', out)
         )
         np.testing.assert_array_equal(merged, one)

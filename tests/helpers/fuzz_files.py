@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 import damages
 import released
 from gpt1_jax import metrics
-from gpt1_jax.data import corpus, published, tokenizer, tokens
+from gpt1_jax.data import corpus, published, tokenizer, windows
+from gpt1_jax.data.prepared import open_split, read_manifest
 from gpt1_jax.errors import UserError, os_errors_in_one_line
 from gpt1_jax.evaluation import score_predictions
 from gpt1_jax.runs import results
@@ -204,12 +205,12 @@ def corpora():
 
 def prepared(world):
     def read(directory):
-        manifest = tokens.read_manifest(directory)
+        manifest = read_manifest(directory)
         for split in ('train', 'valid'):
-            stream = tokens.open_split(directory, split)
+            stream = open_split(directory, split)
             if stream.n_windows(8):
-                assert tokens.batch(stream, 3, 0, 2, 8).shape == (2, 9)
-            tokens.open_split(directory, split, verify=True)
+                assert windows.batch(stream, 3, 0, 2, 8).shape == (2, 9)
+            open_split(directory, split, verify=True)
             entry = manifest['splits'][split]  # what entry points print
             assert f'{entry["documents"]:,} {entry["tokens"]:,} {entry["unknown"] / max(1, stream.n_tokens):.3%}'
         assert isinstance(manifest['fingerprint'], str) and isinstance(manifest['tokenizer'], str)

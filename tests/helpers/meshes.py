@@ -9,7 +9,7 @@ import numpy as np
 from gpt1_jax.models import heads
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import loop, losses, optimizer
+from gpt1_jax.training import loop, losses, optimizer, optimizer_config
 
 TINY = GPTConfig(vocab_size=30, n_ctx=12, n_embd=16, n_layer=2, n_head=4, n_inner=24)
 
@@ -31,16 +31,21 @@ def shapes(model, K=None):
 
 
 def pretraining(model, sizes=(1, 1, 1), microbatches=1, metrics=lambda table: {}):
-    """The training program of a backbone. metrics: of the step's Embeddings."""
+    """The training program of a backbone. metrics: of the step's table."""
 
     def loss(params, batch, key, hyper):
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
-        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), metrics(
-            table
-        )
+        rows = table[: model.config.vocab_size]
+        value = jnp.mean(losses.pretraining_loss(hidden, rows, batch['tokens'][:, 1:]))
+        return value, metrics(table)
 
     return loop.make_program(
-        init(model), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of(sizes), microbatches
+        init(model),
+        loss,
+        optimizer.adam(),
+        optimizer_config.schedule('cosine'),
+        mesh_of(sizes),
+        microbatches,
     )
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpt1_jax.runs import checkpoint, workdir
-from gpt1_jax.training import loop, optimizer
+from gpt1_jax.training import loop, optimizer, optimizer_config
 from meshes import hyper, mesh_of
 from tiny import place
 
@@ -26,7 +26,7 @@ def make(width=8):
         return jnp.mean(jnp.square(batch['x'] @ params['mlp']['fc']['kernel'][0] - 1)), {}
 
     return loop.make_program(
-        init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1))
+        init, loss, optimizer.adam(), optimizer_config.schedule('cosine'), mesh_of((1, 1, 1))
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from absl import flags
 
 from gpt1_jax import cli, pretraining, storage
-from gpt1_jax.data import tokens
+from gpt1_jax.data import windows
 from gpt1_jax.parallel import processes, stuck
 from tiny import pretrain_config
 
@@ -26,7 +26,7 @@ def define_flags():
 def main():
     f = flags.FLAGS
     read = {}
-    real = tokens.window_numbers
+    real = windows.window_numbers
     directory = storage.path(f.workdir)
     process = f.process or 0
     overrides = json.loads(f.overrides or '{}')
@@ -46,7 +46,7 @@ def main():
         read.update({f'{step}/{row}': number for row, number in zip(range(size)[rows], found)})
         return found
 
-    tokens.window_numbers = window_numbers
+    windows.window_numbers = window_numbers
     pretraining.run(pretrain_config(f.text, **overrides), directory)
     if not storage.remote(directory):
         np.savez(directory.parent / f'{directory.name}_read_{process}.npz', **read)

@@ -89,7 +89,7 @@ def test_bfloat16_runs_near_float32_with_float32_parameters_and_gradients(kind):
     half = changed(MODELS[kind], dtype='bfloat16')
     params = weights(MODELS[kind])
     found, table = jax.eval_shape(lambda: half.apply({'params': params}, TOKENS, KEY))
-    assert found.dtype == table.tokens.dtype == jnp.bfloat16
+    assert found.dtype == table.dtype == jnp.bfloat16
     expected = hidden(kind)
     error = np.abs(np.asarray(states(half, params, TOKENS, KEY), np.float32) - expected)
     assert 0 < error.mean() < 0.03 * np.abs(expected).mean()

@@ -1,6 +1,7 @@
 """Leaks are refused before training, and honest ideas are not."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -71,6 +72,23 @@ def test_a_leak_that_training_opens_is_found_in_trained_weights():
     assert causality.examine(model, params, rows).fault == ''
     params['gate'] = np.float32(2.1)
     assert 'a state depends on later tokens' in causality.examine(model, params, rows).fault
+
+
+def test_an_exchange_reaches_all_later_tokens():
+    """A model whose state at position 4 sees the token at position 6."""
+
+    class Ahead:
+        config = type('Config', (), {'vocab_size': 97})
+
+        def apply(self, _, rows, key):
+            states = jnp.zeros((*rows.shape, 1))
+            return (states.at[:, 4, 0].set(rows[:, min(6, rows.shape[1] - 1)]),)
+
+    rows = np.random.default_rng(0).integers(0, 97, (3, 12)).astype(np.int32)
+    found = dict(causality.differences(Ahead(), {}, rows))
+    moved = [found[f'later tokens, at position {prefix} of 12'] > 0 for prefix in range(1, 12)]
+    assert moved == [prefix in (5, 6) for prefix in range(1, 12)]
+    assert found['the other rows'] == 0.0
 
 
 def test_of_a_long_context_prefixes_of_all_lengths_are_tried():

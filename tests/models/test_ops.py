@@ -24,6 +24,7 @@ from gpt1_jax.models.fast import (
 )
 from gpt1_jax.models.gpt import Dense, GPTConfig
 from gpt1_jax.parallel import sharding
+from meshes import mesh_of
 
 SEED = 7
 STEP = 1234567
@@ -165,7 +166,7 @@ def call(operation, function, values, rate):
     evaluation."""
     if operation == 'look_up':
         rows, chosen = values
-        return function(rows.astype(jnp.float32), chosen, rows)
+        return function(rows.astype(jnp.float32), chosen, rows.dtype)[0]
     if operation == 'cross_entropy':
         return function(*values, values[0].dtype)
     if operation not in SITES:
@@ -477,3 +478,22 @@ def test_any_mesh_gives_what_one_device_gives(operation, name, mesh, sizes):
         found = run(operation, FAST[operation][name], values, dy, 0.1)
     for one, several in zip(expected, found):  # a mask of another row would change a tenth of them
         np.testing.assert_allclose(several, one, atol=1e-6 * np.abs(one).max())
+
+
+def test_a_table_is_whole_on_every_device_and_its_gradient_with_the_owners_of_its_parts():
+    mesh = mesh_of((2, 4, 1))
+    spec = jax.sharding.PartitionSpec(None, 'fsdp')
+    table = jax.device_put(jnp.arange(48.0).reshape(6, 8), jax.NamedSharding(mesh, spec))
+    chosen = jnp.array([[1, 5], [1, 0]])
+
+    def loss(table):
+        x, rows = xla.look_up(table, chosen, jnp.dtype('float32'))
+        return jnp.sum(x) + jnp.sum(rows**2), rows
+
+    with jax.set_mesh(mesh):
+        gradient, rows = jax.jit(jax.grad(loss, has_aux=True))(table)
+    assert {shard.data.shape for shard in rows.addressable_shards} == {(6, 8)}
+    assert {shard.data.shape for shard in gradient.addressable_shards} == {(6, 2)}
+    np.testing.assert_array_equal(rows, table)
+    times = np.array([1, 2, 0, 0, 0, 1])[:, None]
+    np.testing.assert_array_equal(gradient, 2 * np.asarray(table) + times)

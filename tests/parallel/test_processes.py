@@ -16,7 +16,7 @@ import pytest
 
 from experiments.launch import local
 from gpt1_jax import pretraining
-from gpt1_jax.data import tokens
+from gpt1_jax.data import prepared, windows
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
 from gpt1_jax.parallel import stuck
@@ -71,10 +71,10 @@ def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices
     found = losses(tmp_path / 'run')
     assert found.keys() == expected.keys() and len(found) == STEPS + 2
     np.testing.assert_allclose([found[k] for k in expected], list(expected.values()), rtol=2e-5)
-    stream = tokens.open_split(text.parent / 'tokens', 'train')
+    stream = prepared.open_split(text.parent / 'tokens', 'train')
     each = [dict(np.load(tmp_path / f'run_read_{i}.npz')) for i in range(processes)]
     for step in range(STEPS):
-        for row, number in enumerate(tokens.window_numbers(stream, step, 0, 8, 16)):
+        for row, number in enumerate(windows.window_numbers(stream, step, 0, 8, 16)):
             taken = [read[f'{step}/{row}'] for read in each if f'{step}/{row}' in read]
             assert len(taken) >= 1 and all(one == number for one in taken)
     if 'mesh__tensor' not in mesh:  # each row is of one process alone

@@ -3,7 +3,6 @@
 import contextlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
@@ -12,7 +11,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import loop, optimizer
+from gpt1_jax.training import loop, optimizer, optimizer_config
 from meshes import TINY, init, mesh_of
 
 PLACES = {
@@ -81,7 +80,7 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
             'classifier/kernel': P(),
             'classifier/bias': P(),
         }
-    p = loop.make_program(start, None, optimizer.adam(), optimizer.warmup_cosine, mesh)
+    p = loop.make_program(start, None, optimizer.adam(), optimizer_config.schedule('cosine'), mesh)
     expected = {
         f'{tree}/{name}': place
         for tree in ('params', 'opt_state/1/mu', 'opt_state/1/nu')
@@ -118,7 +117,11 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
         ),
         (
             lambda: loop.make_program(
-                init(GPT(TINY)), None, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 8))
+                init(GPT(TINY)),
+                None,
+                optimizer.adam(),
+                optimizer_config.schedule('cosine'),
+                mesh_of((1, 1, 8)),
             ),
             '^params/blocks/attn/.* dimension . of size 4 is not divisible by mesh axis tensor of '
             'size 8',
@@ -149,17 +152,3 @@ def test_a_batch_must_give_every_device_the_same_number_of_rows_of_every_part(
     )
     with refused:
         sharding.check_batch(size, microbatches, mesh_of((4, 2, 1)))
-
-
-def test_a_gathered_array_is_whole_on_every_device_and_its_gradient_with_the_owners_of_its_parts():
-    mesh = mesh_of((2, 4, 1))
-    x = jax.device_put(jnp.arange(48.0).reshape(6, 8), jax.NamedSharding(mesh, P(None, 'fsdp')))
-    with jax.set_mesh(mesh):
-        whole = jax.jit(lambda x: sharding.gathered(x, 'embed/tokens'))(x)
-        gradient = jax.jit(jax.grad(lambda x: jnp.sum(sharding.gathered(x, 'embed/tokens') ** 2)))(
-            x
-        )
-    assert {shard.data.shape for shard in whole.addressable_shards} == {(6, 8)}
-    assert {shard.data.shape for shard in gradient.addressable_shards} == {(6, 2)}
-    np.testing.assert_array_equal(whole, x)
-    np.testing.assert_array_equal(gradient, 2 * x)

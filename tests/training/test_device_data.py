@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from gpt1_jax.data import tokens
+from gpt1_jax.data import windows
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import device_data
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 
 def stream_of(*sizes, vocab_size=2**16):
     rng = np.random.default_rng(0)
-    return tokens.TokenStream(
+    return windows.TokenStream(
         tuple(rng.integers(0, vocab_size, n).astype('<u2') for n in sizes), 'made up', 'f'
     )
 
@@ -32,6 +32,8 @@ def test_every_window_is_the_one_that_the_host_would_read(sizes):
     )
     numbers = np.arange(stream.n_windows(8), dtype=np.int32)
     assert corpus.shape == (len(numbers) + 1, 8)
+    padding = np.zeros(-stream.n_tokens % 8, '<u2')
+    np.testing.assert_array_equal(np.ravel(corpus), [*np.concatenate(stream.shards), *padding])
     found = device_data.windows(corpus, numbers)
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, [stream.window(i, 8) for i in numbers])

@@ -18,8 +18,10 @@ import pytest
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.parallel import xla_options
-from gpt1_jax.training import compiling, log_window, losses, optimizer, profiling
+from gpt1_jax.training import compiling, log_window, losses, optimizer, optimizer_config, profiling
 from gpt1_jax.training import loop as loop_lib
+from gpt1_jax.training.intervals import Intervals
+from gpt1_jax.training.prefetch import Batches
 from meshes import hyper, init, mesh_of, pretraining
 
 HYPER = hyper()
@@ -102,8 +104,8 @@ def loop(
             p,
             state,
             hyper,
-            loop_lib.Batches(read, 16, 128),
-            loop_lib.Intervals(total, log_every, evaluate_every, save_every),
+            Batches(read, 16, 128),
+            Intervals(total, log_every, evaluate_every, save_every),
             calls,
             calls.evaluate,
         )
@@ -231,7 +233,7 @@ def test_a_line_says_what_else_is_compiled_if_it_takes_long(capsys, monkeypatch)
         function(jnp.zeros(()), jnp.zeros(shape))
         return capsys.readouterr().err
 
-    function = loop_lib.on_mesh(jax.jit(slow), mesh_of((1, 1, 1)), contextlib.nullcontext)
+    function = compiling.on_mesh(jax.jit(slow), mesh_of((1, 1, 1)), contextlib.nullcontext)
     assert run(2) == ''
     monkeypatch.setattr(compiling, 'PATIENCE_S', 0.1)
     assert run(2) == ''
@@ -256,12 +258,16 @@ def weighted():
         hidden, table = MODEL.apply({'params': params}, batch['tokens'][:, :-1], key)
         # At 0 its slope is infinite
         still = jnp.sqrt(jnp.mean(jnp.square(hidden)) * jnp.mean(batch['still']))
-        return jnp.mean(
-            losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:]) * batch['weight']
-        ) + still, {}
+        rows = table[: MODEL.config.vocab_size]
+        of_windows = losses.pretraining_loss(hidden, rows, batch['tokens'][:, 1:])
+        return jnp.mean(of_windows * batch['weight']) + still, {}
 
     return loop_lib.make_program(
-        init(MODEL, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1))
+        init(MODEL, None),
+        loss,
+        optimizer.adam(),
+        optimizer_config.schedule('cosine'),
+        mesh_of((1, 1, 1)),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel.sharding import named_leaves
-from gpt1_jax.training import optimizer
+from gpt1_jax.training import optimizer, optimizer_config
 from meshes import shapes
 
 # A tree with every kind of leaf; biases and gains of the blocks are stacked over two layers. The
@@ -140,8 +140,9 @@ def test_decay_touches_weights_and_embeddings_but_no_bias_and_no_gain_of_the_sta
 def test_schedules_by_hand(name, rates):
     """Two of ten updates of warm-up. The cosine is that of the whole run, so it starts below the
     peak; stable_decay falls over the last four."""
-    schedule = optimizer.SCHEDULES[name](4.0, 2, 10, 4)
-    assert {step: float(schedule(step)) / 4 for step in rates} == pytest.approx(
+    schedule = optimizer_config.schedule(name)
+    hyper = {'peak': 4.0, 'warmup': 2, 'total': 10, 'decay': 4}
+    assert {step: float(schedule(hyper, step)) / 4 for step in rates} == pytest.approx(
         rates, rel=1e-6, abs=1e-7
     )
 

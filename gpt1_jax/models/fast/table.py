@@ -61,7 +61,7 @@ def _result(operation, function):
     def call():
         x = jnp.zeros((2, 3, 4))
         arguments = {
-            'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
+            'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x.dtype),
             'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)),
             'gelu': (x,),
             'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),

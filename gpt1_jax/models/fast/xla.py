@@ -21,25 +21,30 @@ from gpt1_jax.parallel.sharding import constrain, extent
 # Embedding
 
 
-@jax.custom_vjp
-def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
-    """As ops.look_up. On a mesh, devices read `whole`, which they have.
-
-    The gradient has the sharding of the table.
-    """
-    return jnp.take(constrain(whole, 'embeddings'), ids, axis=0)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
+    """As ops.look_up. The devices of a mesh gather the table once, in `dtype`."""
+    return _look_up(table, ids, dtype)[0]
 
 
-def _look_up_gradient(saved, dy):
+def _look_up(table, ids, dtype):
+    # Constrained twice, because with only the second constraint the compiler may gather the table
+    # before its conversion to a smaller dtype.
+    rows = constrain(constrain(table.astype(dtype), 'embed/tokens'), 'embeddings')
+    return (jnp.take(rows, ids, axis=0), rows), (table, ids)
+
+
+def _look_up_gradient(dtype, saved, gradients):
+    """The gradient has the sharding of the table, so devices reduce-scatter it."""
     table, ids = saved
+    dx, drows = gradients
     _, transposed = jax.vjp(lambda table: jnp.take(table, ids, axis=0), table)
-    gradient = constrain(transposed(dy.astype(jnp.float32))[0], 'embeddings')
-    return constrain(gradient, 'embed/tokens'), None, None
+    by_ids = constrain(transposed(dx.astype(jnp.float32))[0], 'embeddings')
+    drows = constrain(drows, 'embed/tokens').astype(jnp.float32)
+    return constrain(by_ids, 'embed/tokens') + drows, None
 
 
-look_up.defvjp(
-    lambda table, ids, whole: (look_up(table, ids, whole), (table, ids)), _look_up_gradient
-)
+look_up.defvjp(_look_up, _look_up_gradient)
 
 
 # Matrix products

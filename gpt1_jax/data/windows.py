@@ -1,92 +1,19 @@
-"""Section 4.1: "randomly sampled, contiguous sequences of 512 tokens" in minibatches of 64, as a
-function of the step.
+"""Section 4.1: "minibatches of 64 randomly sampled, contiguous sequences of 512 tokens".
 
-A prepared directory (prepare.py, encode.py) stores each split as uint16 shards, which form one
-stream of tokens. Window i is tokens[i * n_ctx : (i + 1) * n_ctx + 1]: n_ctx inputs and the n_ctx
-targets one position later, so that neighbouring windows share one token. Every epoch visits each
-window once, in its own random order. The batch of a step is a pure function of (seed, step), so the
-step number is all the state that the input pipeline has.
+The text is one stream of tokens. Window i is tokens[i * n_ctx : (i + 1) * n_ctx + 1]: n_ctx inputs
+and the n_ctx targets one position later, so that neighbouring windows share one token. Every epoch
+visits each window once, in its own random order. The batch of a step is a pure function of (seed,
+step), so the step number is all the state that the input pipeline has.
 """
 
 import dataclasses
-import errno
 import functools
-import os
 
 import numpy as np
 
-from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 
-MANIFEST = 'manifest.json'
-FORMAT = 2
-DTYPE = np.dtype('<u2')  # little-endian on every machine
-
-
-def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) -> dict:
-    """The manifest.json of a prepared directory.
-
-    tokenizer: the fingerprint of the tokenizer to which the tokens must belong. UserError if the
-    manifest is missing, edited or damaged, or if the tokens belong to another tokenizer.
-    """
-    file = storage.path(directory) / MANIFEST
-    try:
-        manifest = storage.parse_json(storage.read(file), str(file))
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(
-            f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare'
-        ) from None
-    if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
-        raise UserError(f'{file}: not a manifest of format {FORMAT}: prepare the text again')
-    if manifest.get('digest') != digest(manifest):
-        raise UserError(
-            f'{file}: edited or damaged, it does not match its own digest: prepare the text again'
-        )
-    if tokenizer is not None and manifest['tokenizer'] != tokenizer:
-        raise UserError(
-            f'{file}: tokens of another tokenizer ({manifest["tokenizer"][:16]}) than '
-            "this run's "
-            f'({tokenizer[:16]}): prepare the text again'
-        )
-    return manifest
-
-
-def digest(manifest: dict) -> str:
-    """SHA-256 of a manifest without its field 'digest', in hexadecimal digits."""
-    return storage.json_digest(
-        {name: value for name, value in manifest.items() if name != 'digest'}
-    )
-
-
-def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -> 'TokenStream':
-    """Opens the tokens of a split ('train' or 'valid'), memory-mapped.
-
-    The sizes of shards are always compared with the manifest. verify: also compare their SHA-256,
-    which reads all shards. Shards in an object store are first copied to the local disk, unless
-    copies exist, and always verified. UserError naming a shard that is missing or differs from the
-    manifest.
-    """
-    root = storage.path(directory)
-    manifest = read_manifest(root)
-    if split not in manifest['splits']:
-        raise UserError(f'{root}: no split {split!r}, only {", ".join(manifest["splits"])}')
-    shards = []
-    for entry in manifest['splits'][split]['shards']:
-        file = root / split / entry['file']
-        if storage.remote(file):
-            file = storage.fetch(file, entry['sha256'])
-        if not file.exists():
-            raise UserError(f'{file}: {os.strerror(errno.ENOENT)}')
-        size = file.stat().st_size
-        if size != entry['tokens'] * DTYPE.itemsize:
-            raise UserError(
-                f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of '
-                f'{DTYPE.itemsize} bytes'
-            )
-        if verify and storage.sha256(file) != entry['sha256']:
-            raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
-        shards.append(np.memmap(file, DTYPE, mode='r'))
-    return TokenStream(tuple(shards), f'{root} ({split})', manifest['fingerprint'])
+DTYPE = np.dtype('<u2')  # of stored tokens: little-endian on every machine
 
 
 def batch(
@@ -192,14 +119,6 @@ class TokenStream:
         """
         available = self.n_windows(n_ctx)
         return np.unique(np.linspace(0, available - 1, min(n, available)).round().astype(int))
-
-    def rows(self, n_ctx: int) -> np.ndarray:
-        """All tokens for the device, uint16[n_windows + 1, n_ctx].
-
-        Window i is row i and the first token of row i + 1. The last row is padded with zeros.
-        """
-        padding = np.zeros(-self.n_tokens % n_ctx, DTYPE)
-        return np.concatenate([*self.shards, padding]).reshape(-1, n_ctx)
 
     def window(self, i: int, n_ctx: int) -> np.ndarray:
         """The tokens of window i, int32[n_ctx + 1], which may span shards. i is below n_windows."""

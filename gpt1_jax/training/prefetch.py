@@ -1,0 +1,54 @@
+"""The batches of a training, each placed on the mesh while the devices work on the one before."""
+
+import concurrent.futures
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import jax
+
+from gpt1_jax.parallel import sharding
+
+
+class Batches(NamedTuple):
+    """The training data.
+
+    read: (step, slice of rows) -> these rows of the step's batch, a dict of host arrays. It is a
+        pure function, which a thread calls one step ahead. Each process reads the rows of its
+        devices.
+    size: rows of a batch.
+    tokens_per_step: real tokens of a batch, on average.
+    resident: arrays on the devices that every step takes besides its batch.
+    """
+
+    read: Callable
+    size: int
+    tokens_per_step: float
+    resident: tuple[jax.Array, ...] = ()
+
+
+@contextlib.contextmanager
+def prefetched(
+    batches: Batches, mesh: jax.sharding.Mesh, step: int, total: int
+) -> Iterator[Iterator[dict[str, jax.Array]]]:
+    """Gives the batches of the steps from `step` to `total`, one after the other, on the mesh.
+
+    A thread reads and places the next batch.
+    """
+    with concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread:
+
+        def submit(step):
+            def read(rows):
+                return batches.read(step, rows)
+
+            return thread.submit(sharding.place, read, batches.size, mesh)
+
+        def placed():
+            ahead = submit(step)
+            for following in range(step + 1, total):
+                batch = ahead.result()
+                ahead = submit(following)
+                yield batch
+            yield ahead.result()
+
+        yield placed()
