@@ -52,6 +52,16 @@ def test_the_front_page_has_the_quickstart_s_figures():
         assert front[ours] == [scratch, pretrained, trigram, packaged]
 
 
+def test_the_trigram_of_the_same_books_is_that_of_its_file():
+    found = json.loads(text(RESULTS / 'quickstart' / 'more_books.json'))
+    for task, name in (('pronoun', '*he* or *him*?'), ('word_order', 'word order')):
+        row = [found[task][key] for key in ('novels', 'trigram', 'novels - trigram')]
+        assert f'| {name} | {" | ".join(row)} |' in page()
+    front = text(ROOT / 'README.md')
+    assert ' and '.join(found[task]['trigram'][:4] for task in ('pronoun', 'word_order')) in front
+    assert found['commit'] and not found['commit'].endswith('+dirty')
+
+
 @pytest.mark.parametrize('place', [NOVELS, TEN_MINUTES], ids=lambda place: place.name)
 def test_the_page_of_the_baselines_is_that_of_their_file(place):
     rows = scores.baselines(place / 'baselines.json')
