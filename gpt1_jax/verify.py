@@ -1,7 +1,11 @@
-"""Verifies a pretraining run: trains again between two of its checkpoints and compares every array
-to the bit.
+"""Verifies a pretraining run, or the certificate of an idea, by training again.
 
 gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40] [--tokens=DIR]
+gpt1 verify FILE --trust_code [--trials=all] [--corpus=FILES] [--valid=FILES]
+
+The first command trains again between two of a run's checkpoints and compares every array to the
+bit. The second reads a certificate of `gpt1 ablate --certify`: it computes interval and verdict
+again from the rows, and trains two trials again that it chooses at random.
 
 The program also compares config.json with the config in the checkpoints, the tokens with their
 hashes, and your code (FILE:NAME) with its hash. If a run was continued with --allow_change, it is
@@ -13,6 +17,7 @@ repeat to the bit.
 """
 
 import functools
+import sys
 from typing import Any
 
 import jax
@@ -21,6 +26,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from gpt1_jax import cli, pretraining, storage
+from gpt1_jax.ablation import certificate
 from gpt1_jax.data.prepared import MANIFEST
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
@@ -196,7 +202,13 @@ def _differences(state: TrainState, expected: TrainState, meta: dict[str, Any]) 
 
 
 def _define_flags():
-    flags.DEFINE_string('workdir', None, 'Directory of the pretraining run.', required=True)
+    if sys.argv[1:] and not sys.argv[1].startswith('-'):
+        sys.argv[1] = f'--certificate={sys.argv[1]}'
+    flags.DEFINE_string('workdir', None, 'Directory of the pretraining run.')
+    flags.DEFINE_string('certificate', None, 'A file of gpt1 ablate --certify.')
+    flags.DEFINE_string('trials', '2', 'Of a certificate: how many are trained again, or all.')
+    flags.DEFINE_string('corpus', None, 'Of a certificate: where its training text is here.')
+    flags.DEFINE_string('valid', None, 'Of a certificate: where its validation text is here.')
     flags.DEFINE_integer(
         'from_step',
         None,
@@ -209,8 +221,21 @@ def _define_flags():
     )
 
 
+def _verify_certificate(f):
+    if f.trials != 'all' and not (f.trials.isdecimal() and int(f.trials)):
+        raise UserError(f'--trials={f.trials}: must be a number of at least 1, or all')
+    several = None if f.trials == 'all' else int(f.trials)
+    file = storage.path(f.certificate)
+    print('\n'.join(certificate.verify(file, several, f.trust_code, f.corpus, f.valid)), flush=True)
+
+
 def main() -> None:
     f = flags.FLAGS
+    if (f.workdir is None) == (f.certificate is None):
+        raise UserError('give --workdir=DIR, a run, or FILE, a certificate')
+    if f.certificate is not None:
+        _verify_certificate(f)
+        return
     # Set the XLA flags with which the run was trained, before anything touches a device.
     starts = results.read(storage.path(f.workdir) / 'environment.jsonl', results.OF_A_START)
     processes.start(deterministic=bool(starts) and _deterministic(starts[-1]['environment']))

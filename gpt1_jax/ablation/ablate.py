@@ -27,7 +27,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from gpt1_jax import cli, errors, pretraining, rules, storage, user_code
-from gpt1_jax.ablation import ideas, ledger, report, text, trials
+from gpt1_jax.ablation import certificate, ideas, ledger, report, text, trials
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import pretrain as pretrain_config
@@ -48,6 +48,7 @@ def run(
     adopt: str | None = None,
     minutes: float | None = None,
     dry_run: bool = False,
+    certify: str | None = None,
 ) -> list[dict]:
     """Does the missing trials of a config, writes the report and returns the ledger's new state.
 
@@ -56,6 +57,7 @@ def run(
     adopt:   the name of a confirmed idea that becomes part of the baseline, before anything else.
     minutes: the time of a trial, in place of config.pretrain.train.steps. Measured once.
     dry_run: print the plan, train nothing.
+    certify: the name of a confirmed idea whose certificate is written, after anything else.
     UserError for a mistake in the config or an idea, and, after the report, if trials failed.
     """
     rules.validate(config, RULES)
@@ -63,7 +65,38 @@ def run(
     out = pathlib.Path(out)
     with lock.hold(storage.path(out)):
         results.check(out / trials.FILE)
-        return _run(config, out, confirm, adopt, minutes, dry_run)
+        rows = ledger.read(out)
+        if config.ideas or confirm or adopt or not certify:
+            rows = _run(config, out, confirm, adopt, minutes, dry_run)
+        if certify:
+            _certify(config, out, certify, minutes)
+    return rows
+
+
+def _certify(config, out, name, minutes):
+    """Writes the certificate of an idea's newest confirmation."""
+    found = trials.read(out)
+    rows = ledger.read(out, found)
+    user_code.trust(config.pretrain)
+    places = [
+        place
+        for place, row in enumerate(rows)
+        if (row['stage'], row.get('idea')) == ('confirm', name) and 'runs' in row
+    ]
+    if not places:
+        known = {row['idea'] for row in rows if row['stage'] == 'confirm'}
+        hint = errors.did_you_mean(name, known) or f'; confirmed: {", ".join(known) or "none"}'
+        raise UserError(f'--certify={name}: is not confirmed{hint}')
+    place = places[-1]
+    manifests: dict[storage.Path, dict] = {}
+    if minutes is not None:
+        config = _with_minutes(config, out, rows, minutes, manifests)
+    row = rows[place]
+    base = config_file.with_fields(config.pretrain, ledger.adopted(rows[:place], out))
+    changes = ledger.checked(row, out)
+    several = ideas.build(base, {BASELINE: {}, name: changes}, out, manifests, ledger.LONGER)
+    path = certificate.write(out, row, several, rows, found)
+    print(f'certificate: {path}; on another machine: gpt1 verify {path.name}', flush=True)
 
 
 def _run(config, out, confirm, adopt, minutes, dry_run):
@@ -386,6 +419,9 @@ def _define_flags():
         'confirm', False, 'Train ideas that look better for twice as long, on fresh seeds.'
     )
     flags.DEFINE_string('adopt', None, 'Make this confirmed idea part of the baseline.')
+    flags.DEFINE_string(
+        'certify', None, 'Write the certificate of this confirmed idea, for gpt1 verify.'
+    )
     flags.DEFINE_float(
         'minutes',
         None,
@@ -399,9 +435,9 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    if f.idea or f.confirm or f.adopt:
+    if f.idea or f.confirm or f.adopt or f.certify:
         f.config.ideas = tuple(f.idea)
-    run(f.config, f.out, f.confirm, f.adopt, f.minutes, f.dry_run)
+    run(f.config, f.out, f.confirm, f.adopt, f.minutes, f.dry_run, f.certify)
 
 
 if __name__ == '__main__':

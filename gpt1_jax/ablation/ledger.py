@@ -52,7 +52,8 @@ Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
 _NUMBER = (int, float)
 _OPTIONAL = (int, float, type(None))
-_COMPARED: dict[str, Any] = {'idea': str, 'changes': dict, 'code': dict, 'baseline': str, 'verdict': str}
+_COMPARED: dict[str, Any] = {'idea': str, 'changes': dict, 'code': dict}
+_COMPARED |= {'baseline': str, 'verdict': str}
 # The fields of each stage's lines, and their types
 FIELDS: dict[str, dict[str, Any]] = {
     'screen': _COMPARED,
@@ -84,18 +85,7 @@ def read(out: pathlib.Path, trials: Iterable[dict] = ()) -> list[dict]:
     """
     file = out / FILE
     rows = results.read(file, {'stage': str}, continued=True)
-    before = ''
-    heads = {before}
-    for number, row in enumerate(rows, 1):
-        where = f'{file}: line {number}'
-        _check_fields(row, where)
-        if row.get('before') != before:
-            raise UserError(
-                f'{where}: does not follow the line before: that line was changed, or a line is '
-                'missing. Nothing can be believed of this search: begin another directory'
-            )
-        before = storage.json_digest(row)[:32]
-        heads.add(before)
+    heads = check(rows, file)
     for trial in trials:
         if trial['ledger'] not in heads:
             raise UserError(
@@ -104,6 +94,23 @@ def read(out: pathlib.Path, trials: Iterable[dict] = ()) -> list[dict]:
                 'directory'
             )
     return rows
+
+
+def check(rows: Sequence[dict], where: Any) -> set[str]:
+    """Returns the digests of all lines. UserError as in `read`."""
+    before = ''
+    heads = {before}
+    for number, row in enumerate(rows, 1):
+        line = f'{where}: line {number}'
+        _check_fields(row, line)
+        if row.get('before') != before:
+            raise UserError(
+                f'{line}: does not follow the line before: that line was changed, or a line is '
+                'missing. Nothing can be believed of this search: begin another directory'
+            )
+        before = storage.json_digest(row)[:32]
+        heads.add(before)
+    return heads
 
 
 def _check_fields(row, where):
@@ -158,16 +165,22 @@ def row_of(
     least: in nats a token. warning: on the baseline's trials.
     """
     nats, bits = compare(pairs)
+    if bits and not nats:  # in the baseline's nats
+        least = least * pairs[0][1]['bits_per_byte'] / pairs[0][1]['loss']
+    return about(stage, idea, baseline) | measured(pairs, least, warning)
+
+
+def measured(pairs: Pairs, least: float, warning: str | None) -> dict:
+    """Returns the fields of a row that follow from its trials. least: in the row's unit."""
+    nats, bits = compare(pairs)
     unit = 'loss' if nats else 'bits_per_byte'
     found = nats or bits
-    if found and not nats:  # in the baseline's nats
-        least = least * pairs[0][1]['bits_per_byte'] / pairs[0][1]['loss']
     speed, certain = _speed(pairs)
     differences = [a[unit] - b[unit] for a, b in pairs] if found else None
     seeds = [a['seed'] for a, _ in pairs]
-    row = about(stage, idea, baseline) | {
+    row = {
         'seeds': seeds,
-        'updates': idea.config.train.steps,
+        'updates': pairs[0][0]['updates'],
         'runs': [[a['key'], b['key']] for a, b in pairs],
         'differences': differences,
         'nats': _interval(nats),
@@ -180,8 +193,10 @@ def row_of(
         'verdict': verdict(found, least),
     }
     if found and found.mean < -TOO_GOOD:
-        too_good = f'a gain of {-found.mean:.2f} nats is more than any honest idea has brought here'
-        row['warning'] = '; '.join(filter(None, (warning, too_good)))
+        row['verdict'] += (
+            f'; a gain of {-found.mean:.2f} nats is more than any honest idea has brought here: '
+            'look for a leak'
+        )
     if found and found.n > 1:
         row['p'] = 1.0 if found.within(least) else found.p
         doubt = _doubt(differences, seeds, found, warning)

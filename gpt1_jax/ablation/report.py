@@ -125,8 +125,6 @@ def differences(
             conclusion = f'**believed**: {conclusion}' if row['key'] in believed else conclusion
         elif row['idea'] in waiting and row['baseline'] == baseline:
             conclusion = f'> {conclusion}'
-        if row['warning']:
-            conclusion += f' ({row["warning"]})'
         equal_time = row['equal_time']
         speed = f'{row["speed"]:.2f}'
         if row['differences'] and equal_time is None and ledger.other_speed(row['speed']):

@@ -5,7 +5,9 @@ import pathlib
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
 from gpt1_jax import pretraining, storage, user_code
@@ -16,7 +18,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, causality
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import provenance, results, workdir
+from gpt1_jax.runs import provenance, results
 
 FILE = 'results.jsonl'
 WINDOWS = 8  # of validation text, on which the trained model is examined
@@ -46,7 +48,7 @@ def train(idea: Idea, seed: int, out: pathlib.Path, head: str, keep: bool = Fals
     if _moved(directory, idea):
         shutil.rmtree(directory)
     with logged(directory):
-        row = _train(idea, seed, directory) | {'ledger': head}
+        row = measure(idea, seed, directory) | {'ledger': head}
     results.append(out / FILE, row)
     if not keep:
         shutil.rmtree(directory / 'checkpoints', ignore_errors=True)
@@ -74,8 +76,10 @@ def _moved(directory, idea):
     return code != user_code.digests(idea.config.to_dict()).get('code', {})
 
 
-def _train(idea, seed, directory):
+def measure(idea: Idea, seed: int, directory: pathlib.Path) -> dict:
+    """Trains or resumes a trial in a directory, examines it, and returns its row."""
     run = pretraining.run(idea.of_seed(seed), directory)
+    assert run is not None  # only a dry run has none
     measured = results.read(run.metrics)
     curve = [
         (row['step'], row['valid_loss'], row['valid_bits_per_byte'])
@@ -88,7 +92,7 @@ def _train(idea, seed, directory):
         if row.get('tokens_per_s'):
             speeds += [row['tokens_per_s']] * (row['step'] - before)
             before = row['step']
-    parameters = (run.path / 'parameters.txt').read_text().split()[-1]  # the table's last line
+    _, params = load.pretrained(run, run.steps()[-1], sharding.make_mesh())
     place = storage.path(idea.config.data.tokens)
     return {
         'kind': 'ablate',
@@ -102,24 +106,26 @@ def _train(idea, seed, directory):
         'updates': idea.config.train.steps,
         'tokens': idea.tokens,
         'text': text.describe(place, idea.manifest),
-        'parameters': int(parameters.replace(',', '')),
+        'parameters': sum(x.size for x in jax.tree.leaves(params)),
         'tokens_per_s': statistics.median(speeds),
-        'examined': examine(idea, run),
+        'weights': provenance.digest(provenance.describe(params)),
+        'examined': examine(idea, run.config['model'], params),
+        'device': jax.devices()[0].device_kind,
         **provenance.versions(),
     }
 
 
-def examine(idea: Idea, run: workdir.Run) -> float:
+def examine(idea: Idea, fields: dict, params: Any) -> float:
     """Returns by how much a state of the trained model moved that must not, on validation text.
 
     UserError if it depends on later tokens or other rows (models/causality.py). Before training the
-    same is tried with random weights, which do not show what only training opens.
+    same is tried with random weights, which do not show what only training opens. fields: the
+    backbone's.
     """
     valid = prepared.open_split(storage.path(idea.config.data.tokens), 'valid')
     n_ctx = idea.config.model.n_ctx
     rows = [valid.window(i, n_ctx)[:-1] for i in valid.evenly_spaced(WINDOWS, n_ctx)]
-    _, params = load.pretrained(run, run.steps()[-1], sharding.make_mesh())
-    model = build.backbone(run.config['model'] | {'dtype': 'float32'})
+    model = build.backbone(fields | {'dtype': 'float32'})
     found = causality.examine(model, params, np.stack(rows))
     if found.fault:
         raise UserError(f'after training {found.fault}: the model must be causal')

@@ -264,4 +264,4 @@ def test_what_a_t_test_must_not_decide_is_not_believed(losses, warning, said):
 
 def test_a_gain_of_more_than_a_nat_has_a_warning():
     pairs = [(trial(i, 1.8 + i / 100), trial(i, 3.0)) for i in range(3)]
-    assert 'more than any honest idea' in compared(pairs)['warning']
+    assert 'more than any honest idea' in compared(pairs)['verdict']
