@@ -37,8 +37,6 @@ GALLERY = (
     f'no positions: model.kind={IDEAS}/positions.py:NoPositions',
     'no weight decay: optimizer.weight_decay=0.0',
     'vocabulary of 4,096: tokenizer.vocab_size=4096',
-    'a tenth of the text: data.valid=0.9',
-    f'a tenth of the text, no dropout: data.valid=0.9 {NO_DROPOUT}',
 )
 LONGER = (
     'pre-LayerNorm',
@@ -48,10 +46,6 @@ LONGER = (
     'free output layer',
     'no dropout of the embedding matrix',
     '2 heads',
-)
-COMPARED = (
-    'a tenth of the text, no dropout - a tenth of the text',
-    'rotary positions - sinusoidal positions',
 )
 
 
@@ -68,9 +62,7 @@ def get_config(which='gallery'):
     p.log_every = STEPS // 3
     p.checkpoint.every = steps
     config.ideas = GALLERY
-    config.compare = COMPARED
     if which == 'longer':  # do the differences remain? does pairing still help?
         ideas = [idea for idea in GALLERY if idea.partition(':')[0] in LONGER]
         config.ideas = (*ideas, f'{STABLE}={steps // 5}')
-        config.compare = ()
     return config

@@ -1,6 +1,7 @@
 """The baseline of the records: GPT-1's own recipe at 0.2M parameters, on the novels of the package.
 
-gpt1 ablate --config=experiments/ideas/records.py --out=runs/records --confirm --idea='NAME: FIELD=VALUE'
+gpt1 ablate --config=experiments/ideas/records.py --out=runs/records --confirm \\
+    --idea='NAME: FIELD=VALUE'
 
 A confirmation trains for 1,000 updates of 16 x 64 tokens, with seven seeds. A record is a believed
 idea with its certificate (experiments/results/records.md).

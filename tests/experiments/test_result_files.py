@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import baselines, false_winners, learning_curves
+from experiments import baselines, false_winners, learning_curves, simulated_searches
 from experiments.paper import scores
 from gpt1_jax.runs import results
 from tiny import ROOT
@@ -172,6 +172,11 @@ def test_the_rates_are_those_of_their_rows():
         line = f'| {names.get(task, "three topics")} | {" | ".join(cells)} |'
         assert line in text(NOVELS / 'rates.md')
     assert {value for seeds in found['topics'].values() for value in seeds.values()} == {'100.0'}
+
+
+def test_simulated_searches_are_those_of_their_file():
+    rows = json.loads(text(RESULTS / 'ideas' / 'simulated.json'))['rows']
+    assert '\n'.join(simulated_searches.lines(rows)).rstrip() in page()
 
 
 def test_what_a_search_believes_is_counted_from_its_ideas():
