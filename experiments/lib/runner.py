@@ -60,7 +60,8 @@ def carry_out(
         print(text, flush=True)
     if dry_run:
         found = {key: _count_tokens(run) for key, run in to_do.items()}
-        print('\n'.join(map(_line, found.values())))
+        for run in found.values():
+            print(_line(run))
         print(f'in all: {sum(run.tokens for run in found.values()):,} tokens to process')
     else:
         found = _do_all(config, to_do, may_start) if config.start else {}
