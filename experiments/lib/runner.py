@@ -103,7 +103,7 @@ def _do_all(config, to_do, may_start):
         for job, run, error, took in calls:
             key = key_of[job.name]
             found[key] = run or replace(
-                to_do[key], status='failed', error=f'{error}: see {job.log}'
+                to_do[key], status='failed', rows=(), error=f'{error}: see {job.log}'
             )
             if found[key].status == 'failed':
                 print(_line(found[key]), flush=True)
