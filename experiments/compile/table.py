@@ -20,8 +20,6 @@ from gpt1_jax import cli
 from gpt1_jax.runs import results
 from gpt1_jax.runs.markdown import table
 
-TOKENS = 512
-
 
 class Entry(NamedTuple):
     """A line of the table: the paper's config in bfloat16 with these fields."""
@@ -95,7 +93,7 @@ def render(entries: Sequence[Entry], rows: Sequence[dict]) -> list[str]:
     found = []
     for entry in entries:
         for row in [row for row in rows if entry.matches(row)][-1:]:
-            size = f'{entry.batch:,} x {TOKENS}'
+            size = f'{entry.batch:,} x 512'
             if entry.microbatches > 1:
                 size += f' in {entry.microbatches}'
             mesh = ' x '.join(str(n) for n in row['mesh'].values())

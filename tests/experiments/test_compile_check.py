@@ -109,12 +109,7 @@ def test_logits_that_are_gathered_would_be_seen():
 
 @pytest.mark.parametrize(
     'name, chip, shape',
-    [
-        ('v5e:8x16', 'v5e', (8, 16)),
-        ('2*v5e:16x16', 'v5e', (16, 16)),
-        ('v5p:8x8x8', 'v5p', (8, 8, 8)),
-        ('h200:8', 'h200', (8,)),
-    ],
+    [('2*v5e:16x16', 'v5e', (16, 16)), ('v5p:8x8x8', 'v5p', (8, 8, 8)), ('h200:8', 'h200', (8,))],
 )
 def test_a_slice_is_named_by_its_shape(name, chip, shape):
     assert chips.parse(name) == (chips.CHIPS[chip], shape)
@@ -123,10 +118,7 @@ def test_a_slice_is_named_by_its_shape(name, chip, shape):
 @pytest.mark.parametrize(
     'name, message',
     [
-        ('v9:2x2', 'one of v4, v5e'),
         ('v5e', 'written like v5e:16x16'),
-        ('v5e-4', 'written like v5e:16x16'),
-        ('v4:4x4', 'has 3 dimension'),
         ('v5e:0x4', 'of at least 1'),
         ('v5e:32x32', '1,024 chips, the largest .* 256'),
     ],
