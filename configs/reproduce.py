@@ -61,9 +61,9 @@ def get_config():
     config.books = config_dict.placeholder(int)
     config.valid_books = config_dict.placeholder(int)  # the same for the validation books
 
-    # deadline, of device time without prepare and report (default: none)
+    # deadline of a command, after prepare: no run is started later (default: none)
     config.minutes = config_dict.placeholder(float)
-    config.limits = ConfigDict()  # {stage: minutes}: when they are over, the next stage begins
+    config.limits = ConfigDict()  # {stage: minutes}: the same for a stage; pretraining is stopped
     # checkpoints scored zero-shot, evenly spaced on a log scale, if
     # config.pretrain.checkpoint.keep_steps names none
     config.saved = 12

@@ -220,7 +220,7 @@ def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
         scratch = own.get(CONDITIONS['no_pretraining'])
         if pretrained is None or scratch is None:
             continue
-        score = SCORES[task]  # run_list knows no other sets
+        score = SCORES[task]
         simple = [
             (row['value'], name)
             for name, row in scores.baseline_rows(known, score).items()
@@ -325,7 +325,7 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
 
 def label(row: Mapping) -> str:
     """Return the paper's name for the task of a point or trial."""
-    return SCORES[row['task']].label if row['task'] in SCORES else row['task']
+    return SCORES[row['task']].label  # run_list knows no other sets
 
 
 def with_metric(row: Mapping) -> str:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from absl import flags
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, run_list, runner
+from experiments.lib import run_list, runner
 from experiments.lib.run_list import Run
 from experiments.paper import (
     blimp,
@@ -32,6 +32,7 @@ from experiments.paper.numbers import Score
 from gpt1_jax import cli
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
+from gpt1_jax.metrics.bootstrap import mean
 from gpt1_jax.runs.markdown import bullets, table
 
 HEADER = (
@@ -108,12 +109,12 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     ours, theirs, missing = numbers.shared_glue(found)
     if not ours:
         return ['GLUE', 'mean', scores.number(numbers.GLUE_SCORE), scores.NA, *[''] * 8], ''
-    mean = numbers.glue_score(ours, bootstrap.mean)
+    average = numbers.glue_score(ours, mean)
     # Two metrics of a task share their items
     rows = {(score.task, score.split): each.n for score, each in found.items() if each}
     n = sum(rows.values())
     best = {score: scores.find(runs, score, selection='best') for score in found if found[score]}
-    optimistic = numbers.glue_score(numbers.shared_glue(best)[0], bootstrap.mean)
+    optimistic = numbers.glue_score(numbers.shared_glue(best)[0], mean)
     about = (
         "GLUE: the mean over nine tasks, of each task's metrics (MRPC, STS-B, QQP) "
         'or sets (MNLI) first.'
@@ -128,9 +129,9 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
         'GLUE',
         'mean',
         scores.number(numbers.glue_score(theirs)),
-        scores.percent(mean.value),
+        scores.percent(average.value),
         '',
-        scores.interval(mean),
+        scores.interval(average),
         '',
         '',
         f'{n:,}',

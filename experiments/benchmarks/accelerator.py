@@ -90,7 +90,7 @@ TRAINED = (
         'pretrain',
         ('--config=notebook:tiny', '--config.checkpoint.every=10', '--deterministic=True'),
     ),
-    Part('verify', ('--deterministic=True',)),
+    Part('verify'),
 )
 
 

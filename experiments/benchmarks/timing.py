@@ -48,16 +48,15 @@ def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, dic
 def alone(function: Callable, *arguments: Any) -> Any:
     """Calls a module's function in a new process, which compiles everything that it runs, and
     returns its result."""
-    with futures.ProcessPoolExecutor(
-        1, multiprocessing.get_context('spawn'), _without_cache
-    ) as process:
-        return process.submit(function, *arguments).result()
+    with futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as process:
+        return process.submit(uncached, function, *arguments).result()
 
 
-def _without_cache():
-    """Turns JAX's persistent cache off: with it, a first step would be measured without the time to
-    compile it."""
+def uncached(function: Callable, *arguments: Any) -> Any:
+    """Calls a function without JAX's persistent cache: with it, a first step would be measured
+    without the time to compile it."""
     jax.config.update('jax_enable_compilation_cache', False)
+    return function(*arguments)
 
 
 def throughput(step_seconds: Sequence[float], tokens: int) -> tuple[float, float, float]:

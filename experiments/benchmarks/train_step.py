@@ -140,8 +140,9 @@ def main() -> None:
     for changes, config in configs(f.config, f.sweep):
         name = ', '.join(f'{field}={value}' for field, value in changes.items()) or 'as configured'
         try:
-            # In a new process, because a device's peak of memory is never reset
-            row = timing.alone(measure, config, f.vocab_size, f.warmup, f.windows, f.steps)
+            # Of several each in a new process, because a device's peak of memory is never reset
+            run = timing.alone if f.sweep else timing.uncached
+            row = run(measure, config, f.vocab_size, f.warmup, f.windows, f.steps)
         except Exception as error:  # of its process, device or sizes: the others continue
             full = isinstance(error, jax.errors.JaxRuntimeError) and 'RESOURCE_EXHAUSTED' in str(
                 error

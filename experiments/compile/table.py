@@ -1,28 +1,24 @@
 """Compiles the pretraining step for a list of slices.
 
-python -m experiments.compile.table [--out=experiments/results/compile] [--only=v5e]
+python -m experiments.compile.table [--out=experiments/results/compile]
 
 Slices are compiled one after another, each in its own process (experiments.compile.check), which
 takes minutes on two cores. Each adds a row to OUT/rows.jsonl. OUT/table.md is the table. Rerun an
-interrupted command to resume it. To compile rows again, delete them. If the compiler for a slice is
-not installed, its row is n/a, with the reason.
+interrupted command to resume it. To compile rows again, delete them.
 """
 
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from absl import flags
 
 from experiments.compile import check
 from gpt1_jax import cli
-from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from gpt1_jax.runs.markdown import table
-
-TOKENS = 512
 
 
 class Entry(NamedTuple):
@@ -70,7 +66,6 @@ ENTRIES = (
     Entry('v5e-256', 'v5e:16x16', 16384, microbatches=4),
     Entry('v4-16', 'v4:2x2x2', 64, fsdp=4),
     Entry('v4-16', 'v4:2x2x2', 512, fsdp=4, microbatches=2),
-    Entry('v5p-1024', 'v5p:8x8x8', 64),  # does not divide over 512 chips
     Entry('v5p-1024', 'v5p:8x8x8', 32768, fsdp=8),
     Entry('v5p-1024', 'v5p:8x8x8', 32768),
     Entry('v6e-8', 'v6e:2x4', 64, fsdp=4),
@@ -83,45 +78,26 @@ ENTRIES = (
 )
 
 
-def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str]:
-    """Append the missing rows to the JSON-lines file, and return {Entry: why it has no row}."""
-    missing = {}
+def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> None:
+    """Append the missing rows to the JSON-lines file. A slice that fails is printed."""
     for entry in entries:
         if any(map(entry.matches, results.read(path))):
             continue
-        command = [
-            sys.executable,
-            '-m',
-            'experiments.compile.check',
-            *entry.arguments,
-            f'--json={path}',
-        ]
-        print(' '.join(command[1:]), flush=True)
-        done = subprocess.run(command, capture_output=True, text=True)
-        print(done.stdout or done.stderr, flush=True)
-        if done.returncode:
-            said = done.stderr.strip().splitlines() or [f'exit status {done.returncode}']
-            missing[entry] = said[-1].removeprefix('error: ')
-    return missing
+        words = ['experiments.compile.check', *entry.arguments, f'--json={path}']
+        print(' '.join(words), flush=True)
+        subprocess.run([sys.executable, '-m', *words])
 
 
-def render(
-    entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entry, str]
-) -> list[str]:
-    """Return the lines of table.md."""
+def render(entries: Sequence[Entry], rows: Sequence[dict]) -> list[str]:
+    """Return the lines of table.md, with a line for each entry that has a row."""
     found = []
-    notes = []
     for entry in entries:
-        row = next((row for row in reversed(rows) if entry.matches(row)), None)
-        size = f'{entry.batch:,} x {TOKENS}' + (
-            f' in {entry.microbatches}' if entry.microbatches > 1 else ''
-        )
-        if row is None:
-            found.append([entry.slice, size, 'n/a', *['n/a'] * len(check.COLUMNS)])
-            notes.append(f'* {entry.slice}, {size}: {missing.get(entry, "not compiled")}.')
-            continue
-        mesh = ' x '.join(str(n) for n in row['mesh'].values())
-        found.append([entry.slice, size, mesh, *check.cells(row)])
+        for row in [row for row in rows if entry.matches(row)][-1:]:
+            size = f'{entry.batch:,} x 512'
+            if entry.microbatches > 1:
+                size += f' in {entry.microbatches}'
+            mesh = ' x '.join(str(n) for n in row['mesh'].values())
+            found.append([entry.slice, size, mesh, *check.cells(row)])
     versions = sorted({f'jax {row["jax"]}, {row["compiler"]}' for row in rows if 'compiler' in row})
     cores = sorted({row['cores'] for row in rows})
     return [
@@ -134,7 +110,6 @@ def render(
         'formula.',
         '',
         *table(['slice', 'batch', 'mesh: data x fsdp x tensor', *check.COLUMNS], found),
-        *notes,
     ]
 
 
@@ -142,27 +117,14 @@ def main() -> None:
     f = flags.FLAGS
     out = pathlib.Path(f.out)
     out.mkdir(parents=True, exist_ok=True)
-    chosen = [
-        entry
-        for entry in ENTRIES
-        if any(name.startswith(f.only) for name in (entry.slice, entry.topology))
-    ]
-    if not chosen:
-        raise UserError(
-            f'--only={f.only}: no slice of the table begins so; they are '
-            f'{", ".join(dict.fromkeys(entry.slice for entry in ENTRIES))}'
-        )
-    missing = compile_all(chosen, out / 'rows.jsonl')
-    lines = render(ENTRIES, results.read(out / 'rows.jsonl'), missing)
+    compile_all(ENTRIES, out / 'rows.jsonl')
+    lines = render(ENTRIES, results.read(out / 'rows.jsonl'))
     (out / 'table.md').write_text('\n'.join(lines).rstrip() + '\n', encoding='utf-8')
     print(out / 'table.md')
 
 
 def _define_flags():
     flags.DEFINE_string('out', 'experiments/results/compile', 'Where rows.jsonl and table.md go.')
-    flags.DEFINE_string(
-        'only', '', 'Compile the slices whose names begin so, and leave the others as they are.'
-    )
 
 
 if __name__ == '__main__':

@@ -14,9 +14,8 @@ import numpy as np
 
 from gpt1_jax import metrics
 from gpt1_jax.errors import UserError
-from gpt1_jax.metrics.bootstrap import RESAMPLES, Estimate, mean
+from gpt1_jax.metrics.bootstrap import RESAMPLES, Estimate
 
-__all__ = ['Estimate', 'mean', 'minus', 'of_rows']
 INTERVALS = (
     f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the evaluated rows, '
     'the same rows for all seeds; they do not cover the spread between runs.'

@@ -60,7 +60,8 @@ def carry_out(
         print(text, flush=True)
     if dry_run:
         found = {key: _count_tokens(run) for key, run in to_do.items()}
-        print('\n'.join(map(_line, found.values())))
+        for run in found.values():
+            print(_line(run))
         print(f'in all: {sum(run.tokens for run in found.values()):,} tokens to process')
     else:
         found = _do_all(config, to_do, may_start) if config.start else {}
@@ -102,7 +103,7 @@ def _do_all(config, to_do, may_start):
         for job, run, error, took in calls:
             key = key_of[job.name]
             found[key] = run or replace(
-                to_do[key], status='failed', error=f'{error}: see {job.log}'
+                to_do[key], status='failed', rows=(), error=f'{error}: see {job.log}'
             )
             if found[key].status == 'failed':
                 print(_line(found[key]), flush=True)

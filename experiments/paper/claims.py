@@ -14,9 +14,9 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap
-from experiments.lib.bootstrap import Estimate
 from experiments.lib.run_list import Run
 from experiments.paper import figure2_layers, numbers, scores, table5
+from gpt1_jax.metrics.bootstrap import Estimate, mean
 from gpt1_jax.runs.markdown import bullets, table
 
 HOLDS = 'holds'
@@ -195,12 +195,12 @@ def of_ablations(runs: Sequence[Run]) -> list[Claim]:
         value = np.mean(list(theirs.values()))
         if tuple(theirs) == COLUMNS:
             value = numbers.TABLE5_AVERAGE[a] - numbers.TABLE5_AVERAGE[b]  # as printed
-        mean = {'mean': bootstrap.mean(list(measured.values()))} if measured else {}
+        average = {'mean': mean(list(measured.values()))} if measured else {}
         claims.append(
             Claim(
                 text,
                 f'{value:+.1f}',
-                mean,
+                average,
                 f'{about}, mean of {", ".join(theirs)}',
                 len(names),
                 len(measured),

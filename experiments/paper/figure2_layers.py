@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list
-from experiments.lib.bootstrap import Estimate
 from experiments.lib.run_list import Run
 from experiments.paper import scores
 from experiments.paper.numbers import Score
+from gpt1_jax.metrics.bootstrap import Estimate
 from gpt1_jax.models import build
 from gpt1_jax.runs import workdir
 from gpt1_jax.runs.markdown import bullets, table

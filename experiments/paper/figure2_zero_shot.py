@@ -8,10 +8,10 @@ from matplotlib.transforms import offset_copy
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list
-from experiments.lib.bootstrap import Estimate
 from experiments.lib.run_list import Run
 from experiments.paper import scores
 from experiments.paper.numbers import MODELS, SCALES, normalised
+from gpt1_jax.metrics.bootstrap import Estimate
 from gpt1_jax.runs.markdown import bullets, table
 
 # The names in the paper's legend, and the set that stands for each.

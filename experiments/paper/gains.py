@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, run_list
+from experiments.lib import run_list
 from experiments.lib.run_list import Run
 from experiments.paper import numbers, scores
+from gpt1_jax.metrics.bootstrap import mean
 from gpt1_jax.runs.markdown import bullets, table
 
 SCORES = [
@@ -61,9 +62,11 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         )
     verdict = []
     if found:
-        mean = bootstrap.mean(list(found.values()))
-        rows.append(['mean of the differences', *[''] * 5, *scores.pair(mean, '+'), f'{mean.n:,}'])
-        low, high = mean.interval()
+        average = mean(list(found.values()))
+        rows.append(
+            ['mean of the differences', *[''] * 5, *scores.pair(average, '+'), f'{average.n:,}']
+        )
+        low, high = average.interval()
         unclear = [label for label, gain in found.items() if not gain.interval()[0] > 0]
         side = 'excludes' if low > 0 or high < 0 else 'includes'
         each = (

@@ -13,10 +13,10 @@ from gpt1_jax.configs import experiments
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list
-from experiments.lib.bootstrap import Estimate
 from experiments.lib.run_list import Run
 from experiments.paper.numbers import MODELS, Score
 from gpt1_jax import rules, storage
+from gpt1_jax.metrics.bootstrap import Estimate, mean
 from gpt1_jax.metrics.bootstrap import interval as interval_of
 
 NA = 'n/a'
@@ -190,7 +190,7 @@ def difference(runs: Sequence[Run], scores: Sequence[Score], a: str, b: str) -> 
             and of_a.by_seed.keys() & of_b.by_seed.keys()
         ):
             found.append(bootstrap.minus(of_a, of_b))
-    return bootstrap.mean(found) if found else None
+    return mean(found) if found else None
 
 
 def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list[str]:
@@ -227,7 +227,7 @@ def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list
 def column(runs: Sequence[Run], scores: Sequence[Score], condition: str) -> Estimate | None:
     """Returns a column of Table 5 on dev, the mean of its scores that exist, or None."""
     found = [find(runs, score, condition) for score in scores]
-    return bootstrap.mean(list(filter(None, found))) if any(found) else None
+    return mean(list(filter(None, found))) if any(found) else None
 
 
 def baselines(path: str | pathlib.Path) -> list[dict]:

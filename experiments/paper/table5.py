@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, run_list
+from experiments.lib import run_list
 from experiments.lib.run_list import Run
 from experiments.paper import numbers, scores
 from gpt1_jax import rules
+from gpt1_jax.metrics.bootstrap import mean
 from gpt1_jax.runs.markdown import bullets, table
 
 GRID = ('full', 'no_pretraining')  # the conditions that run at every setting of the grid
@@ -138,7 +139,7 @@ def best_setting(
             scores.column(runs, several, f'{condition}@{setting}') for several in columns.values()
         ]
         if all(found):
-            averages[setting] = bootstrap.mean(found).value
+            averages[setting] = mean(found).value
     return max(averages, key=averages.get) if len(averages) > 1 else None
 
 
@@ -156,10 +157,7 @@ def _ours(runs, condition, columns, label):
         scores.NA,
         *(scores.absent(runs, several[0].task, condition) for several in columns.values()),
     ]
-    return [
-        label,
-        *_mean_first(found, bootstrap.mean, lambda each: scores.percent(each.value), gaps),
-    ]
+    return [label, *_mean_first(found, mean, lambda each: scores.percent(each.value), gaps)]
 
 
 def _baselines(config, columns, runs):
@@ -189,7 +187,7 @@ def _differences(runs, columns, best):
 
     def ours(label, a, b):
         found = [scores.difference(runs, several, a, b) for several in columns.values()]
-        return [label, *_mean_first(found, bootstrap.mean, scores.signed)]
+        return [label, *_mean_first(found, mean, scores.signed)]
 
     rows = []
     for condition in ROWS[1:]:

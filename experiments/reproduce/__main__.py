@@ -297,7 +297,7 @@ def _define_flags():
         'out', None, 'Directory to write; an unfinished job there is resumed.', required=True
     )
     flags.DEFINE_float(
-        'minutes', None, 'Deadline: device time in all; default config.minutes.', lower_bound=0
+        'minutes', None, 'Deadline of this command; default config.minutes.', lower_bound=0
     )
     flags.DEFINE_string('stage', None, 'One stage; default all of them.')
     flags.DEFINE_bool('dry_run', False, 'Print the plan and stop.')

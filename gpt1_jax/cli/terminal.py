@@ -4,6 +4,7 @@ does."""
 import os
 import signal
 import sys
+from typing import Any
 
 
 class Stream:
@@ -39,11 +40,9 @@ def guard(ends: bool = False) -> None:
     """Make standard output and error of this process Streams. ends: SIGPIPE ends the process, so
     that a failed write of output is an error."""
     # Python has None for a stream that was closed from the start.
-    sys.stdout = sys.stdout or open(os.devnull, 'w', encoding='utf-8')
-    # For file names that the terminal's encoding lacks
-    sys.stdout.reconfigure(errors='backslashreplace')
-    sys.stderr = Stream(sys.stderr or open(os.devnull, 'w', encoding='utf-8'))
+    output: Any = sys.stdout or open(os.devnull, 'w', encoding='utf-8')
+    output.reconfigure(errors='backslashreplace')  # for names that the terminal's encoding lacks
     if ends:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    else:
-        sys.stdout = Stream(sys.stdout)
+    sys.stdout = output if ends else Stream(output)
+    sys.stderr = Stream(sys.stderr or open(os.devnull, 'w', encoding='utf-8'))

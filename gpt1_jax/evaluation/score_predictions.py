@@ -4,9 +4,9 @@
 
 prints every metric that applies, with its 95% bootstrap interval.
 
-Degenerate inputs: a metric is nan without items, and a correlation with a constant is nan. As in
-scikit-learn, F1 is 0 without positives in gold and predictions, and Matthews is 0 if a row or
-column of the confusion table is empty.
+Degenerate inputs: a correlation with a constant is nan. As in scikit-learn, F1 is 0 without
+positives in gold and predictions, and Matthews is 0 if a row or column of the confusion table is
+empty.
 """
 
 from absl import flags

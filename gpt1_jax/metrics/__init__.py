@@ -59,7 +59,7 @@ def by_label(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     A right item has a 1 as the hit of its label. A wrong item has a 1 as the error of its gold
     label and a 1 as the error of its predicted label.
     """
-    labels = np.arange(1 + max(gold.max(initial=0), predicted.max(initial=0)))
+    labels = np.arange(1 + max(gold.max(), predicted.max()))
     is_gold = gold[:, None] == labels
     is_predicted = predicted[:, None] == labels
     both = np.stack([is_gold & is_predicted, is_gold ^ is_predicted], -1)
@@ -83,15 +83,13 @@ def rank_moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def ratio(sums: np.ndarray) -> np.ndarray:
     """Hits per item of sums float[..., 2]."""
-    return np.where(sums[..., 1] > 0, sums[..., 0] / np.maximum(sums[..., 1], 1), math.nan)
+    return sums[..., 0] / sums[..., 1]
 
 
 def f1_of(cells: np.ndarray) -> np.ndarray:
     """F1 of confusion tables float[..., 4]."""
-    tp, fp, fn, tn = np.moveaxis(cells, -1, 0)
-    whole = 2 * tp + fp + fn
-    value = np.where(whole > 0, 2 * tp / np.maximum(whole, 1), 0.0)
-    return np.where(whole + tn > 0, value, math.nan)
+    tp, fp, fn, _ = np.moveaxis(cells, -1, 0)
+    return 2 * tp / np.maximum(2 * tp + fp + fn, 1)  # the table has whole numbers
 
 
 def macro_f1_of(sums: np.ndarray) -> np.ndarray:
@@ -101,24 +99,21 @@ def macro_f1_of(sums: np.ndarray) -> np.ndarray:
     """
     right = 2 * sums[..., ::2]
     whole = right + sums[..., 1::2]
-    n = (whole > 0).sum(-1)
-    total = (right / np.maximum(whole, 1)).sum(-1)
-    return np.where(n > 0, total / np.maximum(n, 1), math.nan)
+    return (right / np.maximum(whole, 1)).sum(-1) / (whole > 0).sum(-1)
 
 
 def matthews_of(cells: np.ndarray) -> np.ndarray:
     """Matthews correlation of confusion tables float[..., 4]."""
     tp, fp, fn, tn = np.moveaxis(cells, -1, 0)
     square = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
-    value = np.where(square > 0, (tp * tn - fp * fn) / np.sqrt(np.maximum(square, 1)), 0.0)
-    return np.where(tp + fp + fn + tn > 0, value, math.nan)
+    return (tp * tn - fp * fn) / np.sqrt(np.maximum(square, 1))  # 0 / 1 for an empty line
 
 
 def pearson_of(sums: np.ndarray) -> np.ndarray:
     """Linear correlation from summed moments float[..., 6]. It is nan if x or y is constant."""
     n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
     square = (n * xx - x * x) * (n * yy - y * y)
-    defined = square > 1e-20 * np.maximum(n, 1) ** 4
+    defined = square > 1e-20 * n**4
     return np.where(defined, (n * xy - x * y) / np.sqrt(np.where(defined, square, 1)), math.nan)
 
 
@@ -249,8 +244,6 @@ def ranks(values: ArrayLike) -> np.ndarray:
 def _standardized(values):
     """Shifts values to mean 0 and scales them to the largest magnitude 1. Zeros for a constant."""
     values = np.asarray(values, np.float64)
-    if not len(values):
-        return values
     centred = values - values.mean()
     size = np.abs(centred).max()
     if size <= 1e-12 * np.abs(values).max():  # a constant, up to rounding of the mean

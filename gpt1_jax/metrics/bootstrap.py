@@ -47,11 +47,9 @@ def resampled(
 
     All arrays describe the same items and share the draws, so metrics can be compared resample by
     resample. Separate calls with equal n and seed also share the draws, unless `grouped`: then
-    items with equal terms are drawn together, which is faster. nan without items.
+    items with equal terms are drawn together, which is faster.
     """
     n = len(terms[0])
-    if n == 0:
-        return [np.full(RESAMPLES, math.nan) for _ in terms]
     rng = np.random.default_rng(seed)
     items = np.concatenate(terms, -1)
     if grouped:

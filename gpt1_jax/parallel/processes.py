@@ -60,7 +60,7 @@ def start(
         process = _number(VARIABLES[2]) if process is None else process
     if processes == 1 and not coordinator and not process:
         return
-    given = {
+    fields = {
         f'--coordinator ({VARIABLES[0]})': (coordinator, ADDRESS),
         f'--processes ({VARIABLES[1]})': (processes, rules.whole(1)),
         f'--process ({VARIABLES[2]})': (
@@ -71,7 +71,7 @@ def start(
     named = (coordinator, processes, process) != (None, None, None)
     others = f'{processes or "all"} processes at {coordinator or "the address that jax found"}'
     if named:
-        rules.require(given)
+        rules.require(fields)
         print(f'waiting for {others} ...', file=sys.stderr, flush=True)
     # If jax itself gives up, it aborts this process with a stack trace.
     timer = threading.Timer(WAIT_S, _give_up, [others])

@@ -16,6 +16,7 @@ from experiments.lib import bootstrap, run_list, runner
 from experiments.lib.run_list import Run
 from experiments.paper import claims, figure2_layers, numbers, scores, table5
 from gpt1_jax.errors import UserError
+from gpt1_jax.metrics.bootstrap import Estimate, mean
 from outcomes import HARD, Made
 from tiny import ROOT
 
@@ -176,7 +177,7 @@ def test_means_of_several_sets_are_resampled_apart(made):
     made.add('qnli', 'full', 0, 500, n=HARD - 1, value=500 / (HARD - 1))
     a, b = (scores.shown(made.outcomes, figure)[0] for figure in (numbers.SST2, numbers.QNLI))
     assert abs(np.corrcoef(a.draws, b.draws)[0, 1]) < 0.1
-    low, high = bootstrap.mean([a, b]).interval()
+    low, high = mean([a, b]).interval()
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.25 / HARD / 2), rel=0.1)
 
 
@@ -250,7 +251,7 @@ def test_parts_share_their_runs_and_a_failed_one_is_named_when_all_is_written(
 
 def estimate(value, low, high, seeds=()):
     draws = np.linspace(low, high, 2001)
-    return bootstrap.Estimate(
+    return Estimate(
         value, draws, 10, {i: (one, draws) for i, one in enumerate(seeds or (value, value))}, 'x'
     )
 
@@ -292,7 +293,7 @@ def test_a_verdict_is_read_off_the_intervals_and_the_seeds(measured, fields, exp
 
 def test_many_differences_need_bonferronis_level_to_fail():
     draws = np.concatenate([np.full(1980, -0.1), np.full(20, 0.1)])  # 1% above 0
-    one = bootstrap.Estimate(-0.1, draws, 10, {0: (-0.1, draws), 1: (-0.1, draws)}, 'x')
+    one = Estimate(-0.1, draws, 10, {0: (-0.1, draws), 1: (-0.1, draws)}, 'x')
     for others, expected in ((0, claims.FAILS), (8, claims.UNDECIDED)):
         found = dict(enumerate([one, *[estimate(*UP)] * others]))
         assert claims.verdict(claims.Claim('', '', found, '', len(found))) == expected
