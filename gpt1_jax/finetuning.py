@@ -27,7 +27,6 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, one_line, shown
 from gpt1_jax.evaluation import fine_tuned, task_metrics
 from gpt1_jax.models import build as models
-from gpt1_jax.models import heads
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, origins, provenance, results, session, workdir
@@ -310,7 +309,7 @@ def build(setting: Setting, scored: dict[tuple[str, int], np.ndarray] | None = N
     every = config.train.evaluate_every * per_epoch
     lengths = config.batch.lengths or transfer.lengths(total)
     shapes = batches.sizes_of(train + dev, setting.n_ctx, lengths, config.batch.fixed_lengths)
-    model = heads.task_model(setting.task, setting.sizes, config.classifier_dropout)
+    model = models.task_model(setting.task, setting.sizes, config.classifier_dropout)
     of_step = batches.train_batches(
         train, config.seed, config.batch.size, shapes, config.batch.by_length
     )
@@ -468,7 +467,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
-    init = functools.partial(heads.init_params, model, sequences)
+    init = functools.partial(models.init_params, model, sequences)
     return loop.make_program(
         init,
         loss,

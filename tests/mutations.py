@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 COPIED = (
     'gpt1_jax',
     'configs',
+    'docs',
     'experiments',
     'tests',
     'setup.cfg',

@@ -97,7 +97,7 @@ def texts():
 
 def test_what_goes_wrong_is_what_the_programs_print():
     source = '\n'.join(texts())
-    table = rows('configs/README.md', 'When something goes wrong')
+    table = rows('docs/when_it_fails.md', 'Messages')
     found = [quoted for row in table for quoted in re.findall('`([^`]+)`', row[0])]
     assert len(found) > 9
     for quoted in found:

@@ -17,7 +17,7 @@ import saved
 from gpt1_jax import predict
 from gpt1_jax.data import bpe_training, tasks
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import heads
+from gpt1_jax.models import build
 from gpt1_jax.runs import results
 from tiny import WORDS, finetune_config
 
@@ -51,9 +51,9 @@ def fitted(directory, task, steps=1, **overrides):
         'fingerprint': {},
     }
     task = tasks.of(config)
-    model = heads.task_model(task, config['model'], 0.1)
+    model = build.task_model(task, config['model'], 0.1)
     K = {'classify': 1, 'similarity': 2, 'choice': 2}[task.head]
-    params = reference.random_like(jax.eval_shape(lambda: heads.init_params(model, K, 0)), seed=3)
+    params = reference.random_like(jax.eval_shape(lambda: build.init_params(model, K, 0)), seed=3)
     return saved.run(directory / 'run', config, tokenizer(), params, steps).path, params
 
 

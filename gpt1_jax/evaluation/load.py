@@ -12,8 +12,7 @@ from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
-from gpt1_jax.models import heads
-from gpt1_jax.models.build import backbone
+from gpt1_jax.models import build, heads
 from gpt1_jax.models.fast import self_check
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
@@ -74,7 +73,7 @@ def pretrained(
     slower on a CPU.
     """
     exact = {'dtype': 'float32', 'precision': 'highest'} if float32 else {}
-    model = backbone(run.config['model'] | {'unroll': 0} | exact)
+    model = build.backbone(run.config['model'] | {'unroll': 0} | exact)
     self_check.check(model.config)
     tokens = jnp.zeros((1, 1), jnp.int32)
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), tokens)['params'])
@@ -92,9 +91,9 @@ def fine_tuned(run: workdir.Run, step: int | None = None, encoding: str | None =
     mesh = sharding.make_mesh()
     n_ctx = config['data']['n_ctx'] or config['model']['n_ctx']
     sequences = heads.SEQUENCES[task.head] or len(task.labels)
-    model = heads.task_model(task, config['model'], config['classifier_dropout'])
+    model = build.task_model(task, config['model'], config['classifier_dropout'])
     self_check.check(model.backbone.config)
-    shapes = jax.eval_shape(lambda: heads.init_params(model, sequences, 0))
+    shapes = jax.eval_shape(lambda: build.init_params(model, sequences, 0))
     params = checkpoint.restore_params(
         run.checkpoints, run.step(step), sharding.abstract(shapes, mesh)
     )

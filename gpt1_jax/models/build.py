@@ -1,4 +1,4 @@
-"""Section 5, Table 5: builds the backbone that `config.model` describes.
+"""Section 5, Table 5: builds the backbone that `config.model` describes, and the model of a task.
 
 A backbone is a GPT, an LSTM, or a class written by the user.
 """
@@ -17,6 +17,7 @@ from gpt1_jax import user_code
 from gpt1_jax.errors import UserError, did_you_mean, in_code, shown
 from gpt1_jax.models import dropout, kv_cache
 from gpt1_jax.models.gpt import GPT, GPTConfig
+from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 
 KINDS = {'gpt': (GPT, GPTConfig), 'lstm': (LSTM, LSTMConfig)}
@@ -57,6 +58,26 @@ def backbone(fields: dict) -> Any:
         return module(config(**own))
     with in_code(kind.rpartition(':')[0]):
         return _of_user(kind, module, config(**own))
+
+
+def task_model(task: Any, fields: dict, classifier_dropout: float) -> TaskModel:
+    """Builds the model of a task.
+
+    task: its head, labels and squared are read. fields: a run's config['model'].
+    """
+    n_labels = 1 if task.squared else len(task.labels)
+    module = backbone(fields | {'n_special': 3})  # start, delimiter, extract (Section 3.3)
+    return TaskModel(module, task.head, n_labels, classifier_dropout)
+
+
+def init_params(model: TaskModel, sequences: int, seed: int | jax.Array) -> Any:
+    """Returns fresh parameters.
+
+    sequences: K of the model's inputs. seed: an int or a uint32 scalar.
+    """
+    tokens = jnp.zeros((1, sequences, 1), jnp.int32)
+    extract = jnp.zeros((1, sequences), jnp.int32)
+    return model.init(jax.random.key(seed), tokens, extract)['params']
 
 
 def shapes(module: Any) -> Any:

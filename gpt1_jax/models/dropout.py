@@ -72,16 +72,6 @@ class Dropout:
             (self.key.seed, self.key.step, self.layer, self.site), shape, self.rate, offsets
         )
 
-    def words(self) -> jax.Array:
-        """Returns uint32[4] for a kernel: `fold` of the words, then the first row and head.
-
-        The kernel folds the rows and heads into these words.
-        """
-        if self.key is None:
-            return jnp.zeros(4, jnp.uint32)
-        folded = fold((self.key.seed, self.key.step, self.layer, self.site))
-        return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, self.key.row, 0)])
-
 
 NONE = Dropout(None)
 

@@ -1,13 +1,10 @@
 """Section 3.2, Eq. 3, and Figure 1 (right): the linear read-outs at the extract token."""
 
-from typing import Any
-
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 
 from gpt1_jax.metrics import ABSENT
-from gpt1_jax.models import build, dropout
+from gpt1_jax.models import dropout
 from gpt1_jax.models.gpt import WEIGHTS
 
 # K, the sequences of an example; for 'choice' as many as there are choices
@@ -56,23 +53,3 @@ class TaskModel(nn.Module):
         if self.head == 'choice' and present is not None:
             logits = jnp.where(present > 0, logits, ABSENT)
         return logits, hidden, rows
-
-
-def task_model(task: Any, fields: dict, classifier_dropout: float) -> TaskModel:
-    """Builds the model of a task.
-
-    task: its head, labels and squared are read. fields: a run's config['model'].
-    """
-    n_labels = 1 if task.squared else len(task.labels)
-    backbone = build.backbone(fields | {'n_special': 3})  # start, delimiter, extract (Section 3.3)
-    return TaskModel(backbone, task.head, n_labels, classifier_dropout)
-
-
-def init_params(model: TaskModel, sequences: int, seed: int | jax.Array) -> Any:
-    """Returns fresh parameters.
-
-    sequences: K of the model's inputs. seed: an int or a uint32 scalar.
-    """
-    tokens = jnp.zeros((1, sequences, 1), jnp.int32)
-    extract = jnp.zeros((1, sequences), jnp.int32)
-    return model.init(jax.random.key(seed), tokens, extract)['params']

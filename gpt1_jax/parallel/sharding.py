@@ -35,6 +35,7 @@ PARTITIONS = (
     (r'blocks/(input|recurrent)_kernel$', P(None, 'fsdp', None, 'tensor')),  # [N, D, 4, U]
     (r'blocks/bias$', P(None, None, 'tensor')),  # [N, 4, U]
     (r'^windows$', P(ROWS, None)),  # [B, L + 1]
+    (r'^microbatches$', P(None, ROWS)),  # [parts, B, ...]
     (r'^activations$', P(ROWS, None, None)),  # [B, L, D]
     # [rows, D], gathered once a step, in the compute dtype
     (r'^embeddings$', P()),

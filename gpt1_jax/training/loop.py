@@ -95,7 +95,7 @@ def make_program(
                 state.params, batch, key, hyper, *resident
             )
 
-        (value, metrics), grads = microbatches.mean_of_parts(gradients, batch, n_parts, mesh)
+        (value, metrics), grads = microbatches.mean_of_parts(gradients, batch, n_parts)
         learning_rate = schedule(hyper, state.step)
         updates, opt_state = optimizer.update(
             grads, state.opt_state, state.params, learning_rate=learning_rate

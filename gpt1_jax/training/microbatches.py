@@ -6,12 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax.parallel import sharding
+from gpt1_jax.parallel.sharding import constrain
 
 
-def mean_of_parts(
-    gradients: Callable[[Any, jax.Array], Any], batch: Any, n: int, mesh: jax.sharding.Mesh
-) -> Any:
+def mean_of_parts(gradients: Callable[[Any, jax.Array], Any], batch: Any, n: int) -> Any:
     """Returns the mean of value, metrics and gradients over n parts of the batch.
 
     The parts are computed one after the other. gradients: (part of the batch, uint32 number of its
@@ -21,9 +19,7 @@ def mean_of_parts(
         return gradients(batch, jnp.uint32(0))
 
     def split(x):
-        x = x.reshape(n, x.shape[0] // n, *x.shape[1:])
-        spec = jax.sharding.PartitionSpec(None, *sharding.BATCH)
-        return x if mesh.size == 1 else jax.lax.with_sharding_constraint(x, spec)
+        return constrain(x.reshape(n, x.shape[0] // n, *x.shape[1:]), 'microbatches')
 
     parts = jax.tree.map(split, batch)
     rows = jax.tree.leaves(parts)[0].shape[1]

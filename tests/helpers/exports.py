@@ -10,7 +10,7 @@ import reference
 import saved as saved_lib
 from gpt1_jax.data import bpe_training, tasks
 from gpt1_jax.evaluation import load
-from gpt1_jax.models import build, heads
+from gpt1_jax.models import build
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face
@@ -65,7 +65,7 @@ def fine_tuned(directory, config, origin):
         },
     }
     run = saved(
-        directory, config, vocabulary, heads.task_model(task, config['model'], 0.1), 1, 20, 20
+        directory, config, vocabulary, build.task_model(task, config['model'], 0.1), 1, 20, 20
     )
     results.append(
         run.results,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax.models import heads
+from gpt1_jax.models import build
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop, losses, optimizer, optimizer_config
@@ -21,7 +21,7 @@ def mesh_of(sizes):
 def init(model, K=None):
     """A function seed -> parameters, for a backbone (K None) or a model of K sequences."""
     if K is not None:
-        return functools.partial(heads.init_params, model, K)
+        return functools.partial(build.init_params, model, K)
     return lambda seed: model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
 
 

@@ -27,7 +27,7 @@ PAGES = sorted(
         *ROOT.glob('*.md'),
         *(
             page
-            for folder in ('gpt1_jax', 'configs', 'experiments', 'tests')
+            for folder in ('gpt1_jax', 'configs', 'docs', 'experiments', 'tests')
             for page in (ROOT / folder).rglob('*.md')
         ),
     )

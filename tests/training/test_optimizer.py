@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import paper_in_one_page as page
 import pytest
 
 from gpt1_jax.models.gpt import GPT, GPTConfig
@@ -23,13 +24,6 @@ SHAPES = {
     },
     'classifier': {'kernel': (4, 2), 'bias': (2,)},
 }
-DECAYED = {
-    'backbone/embed/tokens',
-    'backbone/embed/specials',
-    'backbone/embed/positions',
-    'backbone/blocks/fc/kernel',
-    'classifier/kernel',
-}
 
 
 def draw(seed, scale=1.0):
@@ -47,30 +41,16 @@ def gradients(t):
     return tree
 
 
-def released(params, schedule, peak, warmup, total, updates, clip=1.0):
-    """The released opt.py's formula in numpy float64: (parameters after the updates, norms before
-    clipping)."""
-    p = {name: leaf.astype(np.float64) for name, leaf in named_leaves(params).items()}
-    m, v = ({name: np.zeros_like(leaf) for name, leaf in p.items()} for _ in range(2))
-    norms = []
+def on_the_page(params, schedule, peak, warmup, total, updates):
+    """The parameters after some updates by tests/paper_in_one_page.py."""
+    moments = (jax.tree.map(np.zeros_like, params),) * 2
+    update = jax.jit(page.adam)
     for t in range(updates):
-        x = t / total
-        w = warmup / total
+        rate = page.rate(t, peak, warmup, total)
         if schedule == 'linear':
-            s = (x / w if x <= w else 1) * (1 - x)
-        else:
-            s = x / w if x <= w else 0.5 * (1 + np.cos(np.pi * x))
-        g = {name: leaf.astype(np.float64) for name, leaf in named_leaves(gradients(t)).items()}
-        norms.append(np.sqrt(sum((leaf**2).sum() for leaf in g.values())))
-        lrt = peak * s * np.sqrt(1 - 0.999 ** (t + 1)) / (1 - 0.9 ** (t + 1))
-        for name in p:
-            clipped = g[name] * min(1.0, clip / norms[-1])
-            m[name] = 0.9 * m[name] + 0.1 * clipped
-            v[name] = 0.999 * v[name] + 0.001 * clipped**2
-            p[name] = p[name] - lrt * (
-                m[name] / (np.sqrt(v[name]) + 1e-8) + (0.01 * p[name] if name in DECAYED else 0)
-            )
-    return p, norms
+            rate = peak * min(t / warmup, 1) * (1 - t / total)
+        params, moments = update(params, moments, gradients(t), t, rate)
+    return params
 
 
 @pytest.mark.parametrize('schedule', ['cosine', 'linear'])
@@ -79,7 +59,9 @@ def test_the_first_50_updates_equal_the_released_formula(schedule):
     warmup = 7
     total = 60
     params = draw(0)
-    expected, norms = released(params, schedule, peak, warmup, total, 50)
+    expected = named_leaves(on_the_page(params, schedule, peak, warmup, total, 50))
+    squares = [[np.sum(leaf**2) for leaf in jax.tree.leaves(gradients(t))] for t in range(50)]
+    norms = [sum(one) ** 0.5 for one in squares]
     assert max(norms[5:]) < 1 < min(norms[:5])  # some updates are clipped, some are not
     adam = optimizer.adam()
     rate = getattr(optimizer, f'warmup_{schedule}')(peak, warmup, total)

@@ -57,7 +57,7 @@ def flash_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = Fal
     # Padding to whole tiles is after all queries, so causal attention does not see it.
     step = min(BACKWARD.queries, max(16, pl.next_power_of_2(L)))
     padded = jnp.pad(qkv, ((0, 0), (0, -L % step), (0, 0), (0, 0), (0, 0)))
-    return _attention(padded, drop.words(), drop.rate, interpret)[:, :L]
+    return _attention(padded, per_device.words(drop), drop.rate, interpret)[:, :L]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))

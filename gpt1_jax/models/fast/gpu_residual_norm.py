@@ -35,7 +35,7 @@ def add_and_norm(
     interpret: bool = False,
 ) -> jax.Array:
     """ops.add_and_norm, up to rounding. interpret: interpret the kernels, on any device."""
-    return _add_and_norm(x, a, scale, bias, drop.words(), drop.rate, interpret)
+    return _add_and_norm(x, a, scale, bias, per_device.words(drop), drop.rate, interpret)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
+from gpt1_jax.models.dropout import Dropout, fold
 from gpt1_jax.parallel.sharding import AXES, ROWS, extent
 
 DIVIDES = {'B': ROWS, 'H': ('tensor',)}  # the axes of the mesh that divide a dimension
@@ -28,7 +29,7 @@ def on_each(
     layouts: a string for each array, which names its dimensions by letters. results: such a string
     for the kernel's result, or a tuple of strings. B is divided over the mesh axes (data, fsdp) and
     H over (tensor), if the devices divide it. All other dimensions are whole. The layout 'w' names
-    dropout.Dropout.words, in which each device gets its first row and head.
+    `words`, in which each device gets its first row and head.
 
     The mesh is the mesh of `jax.set_mesh`. Without a mesh, or with a single device, the kernel is
     called as it is.
@@ -68,3 +69,14 @@ def on_each(
         out_specs=jax.tree.map(spec, results),
         check_vma=False,
     )(*arrays)
+
+
+def words(drop: Dropout) -> jax.Array:
+    """Returns uint32[4] for a kernel: `fold` of a dropout's words, then the first row and head.
+
+    The kernel folds the rows and heads into these words.
+    """
+    if drop.key is None:
+        return jnp.zeros(4, jnp.uint32)
+    folded = fold((drop.key.seed, drop.key.step, drop.layer, drop.site))
+    return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, drop.key.row, 0)])

@@ -48,7 +48,7 @@ def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False
     # Padding is after all queries, so causal attention does not see it.
     padding = [(0, 0)] * qkv.ndim
     padding[1] = (0, -L % BLOCK)
-    out = _attention(jnp.pad(qkv, padding), drop.words(), E, drop.rate, interpret)
+    out = _attention(jnp.pad(qkv, padding), per_device.words(drop), E, drop.rate, interpret)
     return out[:, :L].reshape(B, L, H, E)
 
 
