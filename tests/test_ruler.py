@@ -22,7 +22,7 @@ CEILINGS = {
     'gpt1_jax': {'tokens': 144_760, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
     'experiments': {'tokens': 60_380, 'long': 0.1, 'ternary': 31, 'packed': 1.1, 'comments': 1.4},
     'configs': {'tokens': 6_270, 'long': 0.1, 'ternary': 1.2, 'packed': 0.0, 'comments': 15.9},
-    'tests': {'tokens': 212_420, 'long': 0.4, 'ternary': 7.4, 'packed': 0.9, 'comments': 1.3},
+    'tests': {'tokens': 212_440, 'long': 0.4, 'ternary': 7.4, 'packed': 0.9, 'comments': 1.3},
 }
 # Raised: the package by 4,300 tokens and the tests by 5,000 for what a user meets on a second
 # evening: training from Python, own files as other programs write them, Parquet, corpora with rows
@@ -34,7 +34,7 @@ CEILINGS = {
 # other encodings are read. Experiments by 110 and tests by 60 for a GELU that a GPU has to time,
 # tests by 50 to mark the slowest as full. The package by 460 so that the files of the reading list
 # lose 1,740: their machinery has own files, with imports. Experiments by 370 for QK-norm and
-# a value residual, tests by 1,610 for the paper in one page and the comparison with it.
+# a value residual, tests by 1,630 for the paper in one page and the comparison with it.
 
 # Of these, formatting and comments make as many as they like.
 UNCOUNTED = {
