@@ -4,7 +4,7 @@ Eq. 2:
 
     h_0 = U W_e + W_p               Embedding
     h_l = transformer_block(h_l-1)  Block: Attention, LayerNorm, MLP, LayerNorm
-    P(u) = softmax(h_n W_e^T)       GPT.logits; in training the loss computes it (losses.py)
+    P(u) = softmax(h_n W_e^T)       GPT.logits; in training by training/losses.py
 
 The modules hold the parameters and compute with the operations of ops.py, or with faster ones
 (table.ops). Dimensions: B batch, K sequences of an example, L length, D width, H heads, E size of a
