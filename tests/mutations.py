@@ -926,7 +926,7 @@ MUTATIONS = [
         (
             'code that only a ledger names runs',
             'ablation/ablate.py',
-            'user_code.trust(config.pretrain)',
+            "# The user's own words may name code. The ledger's may not, without --trust_code.",
             'user_code.trust_everything()',
             'test_trust_code.py::test_no_program_runs_the_code_that_only_a_run_names',
         ),
