@@ -34,7 +34,6 @@ from experiments.paper import numbers, scores
 from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import tables
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs.markdown import table
@@ -202,7 +201,7 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
     with names[0].open(encoding='utf-8', newline='\n') as file:
         # Str.splitlines would also split at characters inside a row, as U+2028
         rows = file.readlines()
-    header = '' if task in NO_HEADER or tables.is_json(names[0]) else rows.pop(0)
+    header = '' if task in NO_HEADER or names[0].suffix == '.jsonl' else rows.pop(0)
     if len(rows) <= HELD_OUT:
         raise UserError(
             f'{names[0]}: {len(rows)} rows leave none to train on beside the {HELD_OUT:,} that '

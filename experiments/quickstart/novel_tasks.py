@@ -27,7 +27,7 @@ import numpy as np
 from gpt1_jax import storage
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.quickstart import PRONOUNS
+from gpt1_jax.data.tasks.pronouns import PRONOUNS
 from gpt1_jax.errors import UserError
 
 # A sentence ends at . ! or ? with closing marks, before white space and a capital. Mr. and the like

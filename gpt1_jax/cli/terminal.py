@@ -54,3 +54,16 @@ def guard(ends: bool = False) -> None:
     # For file names that the terminal's encoding lacks
     sys.stdout.reconfigure(errors='backslashreplace')
     sys.stderr = Stream(sys.stderr or open(os.devnull, 'w', encoding='utf-8'))
+
+
+def typed(argument: str) -> str:
+    """An argument as users of other programs mean it: -h, and ~ for the home directory.
+
+    A shell leaves the ~ of --out=~/x as it is.
+    """
+    if argument == '-h':
+        return '--help'
+    flag, equals, value = argument.partition('=')
+    if not equals or '~' not in value or flag in ('--prompt', '--stop'):
+        return argument
+    return flag + equals + ','.join(map(os.path.expanduser, value.split(',')))

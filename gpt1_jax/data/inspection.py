@@ -146,13 +146,30 @@ def _statistics(task, encoded, n_ctx):
             ],
         )
     )
-    found.append(('cut', [f'{cut:,} rows, {cut / n:.1%}']))
+    found.append(('cut', [f'{cut:,} rows, {cut / n:.1%}', *limits(task, n_ctx, cut)]))
     indent = max(len(name) for name, _ in found)
     return [
         f'{name if not i else "":<{indent}}  {text}'
         for name, texts in found
         for i, text in enumerate(texts)
     ]
+
+
+def limits(task: Task, n_ctx: int, cut: int) -> list[str]:
+    """Lines that say how much of each text is read, if texts of some rows are cut."""
+    segments = len(task.segments or task.columns or range(task.n_texts)) + (task.head == 'choice')
+    if not cut:
+        return []
+    if task.cut is not None:
+        return [f'of text {task.cut + 1}, which is cut to what the others leave of {n_ctx} tokens']
+    kept = n_ctx // segments - 2
+    lines = [f'each of {segments} segments keeps its first {kept} of {n_ctx} tokens']
+    if segments > 1:
+        lines.append(
+            'in a Python file, n_texts=2, segments=(2,), cut=0 makes two texts one segment, of '
+            'which only the first is cut (gpt1 help tasks)'
+        )
+    return lines
 
 
 def _counted(counts):

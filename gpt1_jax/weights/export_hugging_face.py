@@ -6,6 +6,7 @@ See hugging_face.py.
 import dataclasses
 import hashlib
 import json
+import pathlib
 
 import jax
 import numpy as np
@@ -185,6 +186,8 @@ def _classifier_file(run, original, weights):
     The file names the weights that it belongs to, because transformers may train them further.
     """
     kept = {name: run.config[name] for name in CLASSIFIER_FIELDS if name in run.config}
+    if 'custom' in kept:
+        kept['custom'] = kept['custom'] | {'data': pathlib.PurePath(kept['custom']['data']).name}
     kept |= {
         'data': run.config['data'] | {'dir': ''},
         'batch': {'eval_size': run.config['batch']['eval_size']},

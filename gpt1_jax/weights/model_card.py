@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune, pretrain
 from gpt1_jax.data import counts, tokens
+from gpt1_jax.data.tasks import own
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
@@ -219,7 +220,7 @@ def _origin(config, prefix):
 
 
 def _task(config):
-    return config['custom']['name'] if config['task'] == 'custom' else config['task']
+    return own.name(config['custom']['data']) if config['task'] == 'custom' else config['task']
 
 
 def _finetuning(run):

@@ -83,7 +83,18 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
         [Example('0', ('a' * 200, 'b'), (), 0), Example('1', ('a', 'b'), (), 0)],
         n_ctx=128,
     )
-    assert '  cut     yes' in lines and lines[-1] == 'cut           1 rows, 50.0%'
+    assert '  cut     yes' in lines and lines[-2:] == [
+        'cut           1 rows, 50.0%',
+        '              of text 1, which is cut to what the others leave of 128 tokens',
+    ]
+    lines = shown(task(n_texts=2), [Example('0', ('a' * 200, 'b'), (), 0)], n_ctx=128)
+    assert lines[-2].strip() == 'each of 2 segments keeps its first 62 of 128 tokens'
+    assert 'n_texts=2, segments=(2,), cut=0' in lines[-1]
+    lines = shown(
+        task(cut=0),
+        [Example('0', ('a' * 200, 'b'), (), 0), Example('1', ('a', 'b'), (), 0)],
+        n_ctx=128,
+    )
     assert ' '.join(lines[8:10]).split() == [
         '<start>:30',
         *['a:1'] * 8,
