@@ -1,10 +1,7 @@
-"""Measures fine-tuning on a table of your own, from the command to its first update: how often the
-file is opened, the seconds, and the peak memory of the process.
+"""Measures fine-tuning on a table of 100,000 rows, from the command to its first update: how often
+the file is opened, the seconds, and the peak memory. Linux only, on an idle machine.
 
-    python -m experiments.benchmarks.own_table [--rows=100000]
-
-Linux only, as the memory is read from /proc. One line of JSON is printed, and on the next run is
-compared by eye: the machine must be otherwise idle.
+    python -m experiments.benchmarks.own_table
 """
 
 import json
@@ -16,81 +13,46 @@ import sys
 import tempfile
 import time
 
-from absl import app, flags
-
-ROWS = flags.DEFINE_integer('rows', 100_000, 'Rows of the table.')
-WORDS = 'the old red house on a hill was sold to an angry farmer who had no money left'.split()
-# Counts the opens of one file in a process, and runs a program of the package
+ROWS = 100_000
+# Logs each open of the table, and runs the program
 CHILD = """
 import os, runpy, sys
-table, counts, *sys.argv[1:] = sys.argv[1:]
-log = os.open(counts, os.O_WRONLY | os.O_APPEND)
-def hook(event, given):
-    if event == 'open' and isinstance(given[0], (str, bytes)) and os.fsdecode(given[0]) == table:
-        os.write(log, b'x')
-sys.addaudithook(hook)
+table, log = sys.argv[1:3]
+log = os.open(log, os.O_WRONLY | os.O_APPEND)
+del sys.argv[1:3]
+sys.addaudithook(lambda event, given: event == 'open' and given[0] == table and os.write(log, b'x'))
 runpy.run_module('gpt1_jax.finetuning', run_name='__main__', alter_sys=True)
 """
 
 
-def main(_):
-    with tempfile.TemporaryDirectory() as name:
-        print(json.dumps(measured(pathlib.Path(name), ROWS.value)))
-
-
-def measured(directory, n):
-    """{'rows', 'opens', 'seconds', 'mib'} of one run, which is ended after its first update."""
+def measured(directory: pathlib.Path) -> dict:
+    """The figures of one run, which is ended after its first update."""
     table = directory / 'reviews.csv'
-    write(table, n)
-    opened = directory / 'opened'
-    opened.touch()
+    row = '"the old red house on hill {}, was sold to an angry farmer who had no money left",{}\n'
+    table.write_text('text,label\n' + ''.join(row.format(i, i % 2) for i in range(ROWS)))
+    log = directory / 'opened'
+    log.touch()
+    flags = f'--data={table} --text=text --label=label --init_from=novels --config.log_every=1'
     began = time.monotonic()
     process = subprocess.Popen(
-        [
-            sys.executable,
-            '-c',
-            CHILD,
-            str(table),
-            str(opened),
-            f'--data={table}',
-            '--text=text',
-            '--label=label',
-            '--init_from=novels',
-            f'--workdir={directory}/run',
-            '--config.log_every=1',
-        ],
+        [sys.executable, '-c', CHILD, str(table), str(log), f'--workdir={directory}/run']
+        + flags.split(),
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
         text=True,
     )
-    assert process.stdout is not None
-    for line in process.stdout:
-        print(line, end='', file=sys.stderr)
-        if re.match(r'(step|update) ', line.strip()):
-            break
+    assert process.stdout
+    while not process.stdout.readline().startswith('step '):
+        assert process.poll() is None
     seconds = time.monotonic() - began
     status = pathlib.Path(f'/proc/{process.pid}/status').read_text()
     process.kill()
-    process.wait()
-    peak = re.search(r'VmHWM:\s+(\d+) kB', status)
-    assert peak, 'the process has ended'
     return {
-        'rows': n,
-        'bytes': os.path.getsize(table),
-        'opens': len(opened.read_bytes()),
+        'opens': len(log.read_bytes()),
         'seconds': round(seconds, 1),
-        'mib': int(peak[1]) // 1024,
+        'MiB': int(re.findall(r'VmHWM:\s+(\d+) kB', status)[0]) // 1024,
     }
 
 
-def write(path, n):
-    """Writes n rows of about 90 characters with one of two labels."""
-    with open(path, 'w', encoding='utf-8') as file:
-        file.write('text,label\n')
-        for i in range(n):
-            words = [WORDS[i * k % 7919 % len(WORDS)] for k in range(1, 18)]
-            file.write(f'"{" ".join(words)}, {i}",{("good", "bad")[i % 2]}\n')
-
-
 if __name__ == '__main__':
-    app.run(main)
+    with tempfile.TemporaryDirectory() as name:
+        print(json.dumps({'rows': ROWS, 'cores': os.cpu_count()} | measured(pathlib.Path(name))))

@@ -226,7 +226,7 @@ def write(
 
 
 def _record(item):
-    """Returns an item with the fields that gpt1_jax/data/tasks/quickstart.py reads."""
+    """Returns an item with the fields that gpt1_jax/data/tasks (qa, pronouns) reads."""
     if not item.choices:
         return {'id': item.id, 'text': item.texts[0], 'label': PRONOUNS[item.label]}
     return {

@@ -2,6 +2,7 @@
 read once."""
 
 import dataclasses
+
 import pytest
 
 from gpt1_jax.data import bpe_training, encode, inputs, splits

@@ -18,7 +18,7 @@ from own_sets import lines
 from refusal import refusal
 from tiny import ROOT, finetune_config, load_config
 
-IDEAS = f'{ROOT}/experiments/ideas'
+YOURS = f'{ROOT}/gpt1_jax/data/tasks/your_task.py'
 # The first two rows of COPA's train.jsonl in SuperGLUE.
 COPA = [
     {
@@ -72,15 +72,14 @@ DREAM_EXAMPLES = [
 
 
 @pytest.mark.parametrize(
-    'name, records, expected',
-    [('copa.py:COPA', COPA, COPA_EXAMPLES), ('dream.py:DREAM', DREAM, DREAM_EXAMPLES)],
+    'name, records, expected', [('COPA', COPA, COPA_EXAMPLES), ('DREAM', DREAM, DREAM_EXAMPLES)]
 )
 @pytest.mark.parametrize('write', [lines, json.dumps, functools.partial(json.dumps, indent=1)])
 def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(
     trusted_code, tmp_path, name, records, expected, write
 ):
-    task = tasks.get(f'{IDEAS}/{name}')
-    path = tmp_path / ('train.jsonl' if name.startswith('copa') else 'train.json')
+    task = tasks.get(f'{YOURS}:{name}')
+    path = tmp_path / ('train.jsonl' if name == 'COPA' else 'train.json')
     path.write_text(write(records))
     assert task.files(tmp_path, 'train') == [str(path)]
     assert task.read(tmp_path, 'train') == expected
@@ -88,9 +87,26 @@ def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(
     assert unlabelled.read(task, path) == without
 
 
+def test_a_score_and_a_table_without_a_header_are_read_by_the_file_to_copy(trusted_code, tmp_path):
+    rows = ''.join(f'{i},"text, {i}",{i}.5\n' for i in range(20))
+    (tmp_path / 'train.csv').write_text(f'id,text,price\n{rows}')
+    price = tasks.get(f'{YOURS}:PRICE')
+    found = [one for split in ('train', 'dev') for one in price.read(tmp_path, split)]
+    assert price.squared and len(found) == 20
+    assert all(
+        one.label == int(one.id) + 0.5 and one.texts == (f'text, {one.id}',) for one in found
+    )
+    rows = ''.join(f'{("ham", "spam")[i % 2]}\tSo "{i}\tbody {i}\n' for i in range(20))
+    (tmp_path / 'mail.tsv').write_text(rows)
+    spam = tasks.get(f'{YOURS}:SPAM')
+    train, dev = (spam.read(tmp_path, split) for split in ('train', 'dev'))
+    assert (len(train), len(dev), spam.metrics[0]) == (16, 4, 'f1')
+    assert all(one.texts == (f'So "{one.id}', f'body {one.id}') for one in train + dev)
+
+
 def test_rows_to_predict_need_no_label(trusted_code, tmp_path):
     (tmp_path / 'new.jsonl').write_text(lines([{k: v for k, v in COPA[0].items() if k != 'label'}]))
-    found = unlabelled.read(tasks.get(f'{IDEAS}/copa.py:COPA'), tmp_path / 'new.jsonl')
+    found = unlabelled.read(tasks.get(f'{YOURS}:COPA'), tmp_path / 'new.jsonl')
     assert found == [dataclasses.replace(COPA_EXAMPLES[0], label=None)]
     assert found[0].record == {k: v for k, v in COPA[0].items() if k != 'label'}
     (tmp_path / 'lists.jsonl').write_text('["A.", 1]\n["B.", 0]\n')
@@ -257,7 +273,7 @@ def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
             lines([short | {'idx': i, 'label': i % 2} for i in range(40)])
         )
     mine = tmp_path / 'mine.py'
-    mine.write_text(pathlib.Path(f'{IDEAS}/copa.py').read_text())
+    mine.write_text(pathlib.Path(YOURS).read_text())
     name = f'{mine}:COPA'
     config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=1)
     config.task = load_config('finetune', name).task

@@ -18,7 +18,7 @@ from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import gpt
 from gpt1_jax.weights import export_hugging_face, hugging_face
-from tiny import WORDS, finetune_config, override
+from tiny import WORDS, finetune_config
 
 pytestmark = pytest.mark.full
 

@@ -1,4 +1,4 @@
-"""Reads the rows of any file: one reader a format.
+"""Section 4.1: reads the rows of any file, with one reader a format.
 
 READERS is the list. pyarrow and TFDS are imported only if a file needs them.
 """

@@ -55,8 +55,9 @@ def given(task: Task, rows: Any) -> list[Example]:
 
 
 def check(rows: Any, what: str) -> None:
-    """UserError for rows that are no list. From a text or a dict a loop would take its parts."""
-    if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
+    """UserError for rows that are no list. Of a text, dict or table a loop takes parts."""
+    by_parts = isinstance(rows, (str, Mapping)) or own.is_frame(rows)
+    if by_parts or not isinstance(rows, Iterable):
         raise UserError(f'rows is {shown(rows)}, must be a list of {what}')
 
 
