@@ -385,7 +385,7 @@ def is_sound(
         if not encode.holds(documents(), directory / split, tokenizer, shard_tokens, entry):
             raise UserError(
                 f'{directory / split}: the text is not what it was prepared from (it was edited, '
-                f'or spaCy or ftfy is another version): choose another directory, or delete '
+                f'or spaCy or ftfy is another version, or a record is damaged): choose another directory, or delete '
                 f'{directory}'
             )
     return True

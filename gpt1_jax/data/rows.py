@@ -179,13 +179,16 @@ def text(fields: Any, column: str, may_be_empty: bool = False) -> str:
 # Lines
 
 
-def lines(path: Any, encoding: str = 'utf-8') -> Iterator[tuple[int, bytes, str]]:
-    """Yields (number from 1, bytes without the line's end, encoding) of the lines of a file.
+def lines(
+    path: Any, encoding: str = 'utf-8', remedy: str = ''
+) -> Iterator[tuple[int, str | UserError]]:
+    """Yields (number from 1, text without the line's end) of the lines of a file.
 
     Only \\n ends a line, because texts contain \\x85 and \\u2028. A byte-order mark is no text.
     UTF-16, as Excel writes it, is recognized by its mark, or because every second of its first
-    bytes is NUL. Its lines are given in UTF-8. UserError naming the line for a NUL character, and
-    for a line of more than LONGEST bytes, before more bytes are read.
+    bytes is NUL. A line in another encoding gives the error of `decoded`, which has `remedy`.
+    UserError naming the line for a NUL character, and for a line of more than LONGEST bytes, before
+    more bytes are read.
     """
     with files.opened(path) as stream:
         read_line, encoding = _line_reader(path, stream, encoding)
@@ -198,8 +201,14 @@ def lines(path: Any, encoding: str = 'utf-8') -> Iterator[tuple[int, bytes, str]
                 raise too_long(f'{path}: line {number}')
             if number == 1:
                 line = line.removeprefix(b'\xef\xbb\xbf')
-            yield number, line.removesuffix(b'\n').removesuffix(b'\r'), encoding
+            line = line.removesuffix(b'\n').removesuffix(b'\r')
+            found: list[str | UserError] = []
+            try:
+                found.append(decoded(line, f'{path}: line {number}', encoding, remedy))
+            except UserError as error:
+                found.append(error.with_traceback(None))
             del line
+            yield number, found.pop()  # and keeps no reference to a long text
 
 
 def _line_reader(path, stream, encoding):

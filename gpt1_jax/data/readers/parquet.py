@@ -110,7 +110,10 @@ def opened(path: str) -> Iterator[Any]:
                 yield file
     # A column's name may raise the second
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
-        raise UserError(f'{path}: cannot be read ({" ".join(str(error).split())[:300]})') from None
+        cause = ' '.join(str(error).split())[:300]
+        if 'Exceeded size limit' in cause:
+            cause = f'more than {MOST_GROUPS:,} row groups or columns'
+        raise UserError(f'{path}: cannot be read ({cause})') from None
 
 
 def _check(path, file):

@@ -20,13 +20,13 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
     of pandas. UserError for a file that is none of these, and for a whole of more than LONGEST
     bytes.
     """
-    found = ((number, data) for number, data, _ in rows_lib.lines(path) if data.strip())
-    number, first = next(found, (0, b''))
+    found = _lines(path)
+    number, first = next(found, (0, ''))
     where = f'{path}: line {number}'
     value = _parsed(first, where)
-    following = next(found, None)
-    opening = first.lstrip()[:1]
-    is_whole = opening == b'[' or opening == b'{' and files.kind(path) == 'json'
+    opening = '' if isinstance(first, UserError) else first[:99].lstrip()[:1]
+    is_whole = opening == '[' or opening == '{' and files.kind(path) == 'json'
+    following = next(found, None) if is_whole else None
     if is_whole and (isinstance(value, Bad) or following is None):
         whole = _whole(path, value, first, itertools.chain(filter(None, [following]), found))
         if whole is not None:
@@ -46,12 +46,20 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
         del value
 
 
-def _parsed(data: bytes, where: str) -> Any:
-    """The value of JSON in UTF-8, or a Bad."""
+def _lines(path):
+    """Yields (number, text or UserError) of the lines that are not blank."""
+    for number, line in rows_lib.lines(path):
+        if isinstance(line, UserError) or line and not line.isspace():
+            yield number, line
+        del line
+
+
+def _parsed(text: str | UserError, where: str) -> Any:
+    """The value of a JSON text, or a Bad."""
+    if isinstance(text, UserError):
+        return Bad(where, str(text).removeprefix(f'{where}: '))
     try:
-        return json.loads(rows_lib.decoded(data, where))
-    except UserError as error:
-        return Bad(where, str(error).removeprefix(f'{where}: '))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         return Bad(where, f'not JSON ({error})')
 
@@ -76,6 +84,8 @@ def _whole(path, value, first, others):
         parts = [first]
         length = len(first)
         for _, line in others:
+            if isinstance(line, UserError):
+                raise line
             parts.append(line)
             length += len(line)
             if length > rows_lib.LONGEST:
@@ -83,7 +93,7 @@ def _whole(path, value, first, others):
                     f'{path}: one JSON value of more than {rows_lib.LONGEST >> 20} MiB: write a '
                     'record a line (pandas: to_json(orient="records", lines=True))'
                 )
-        value = _parsed(b'\n'.join(parts), str(path))
+        value = _parsed('\n'.join(parts), str(path))
         if isinstance(value, Bad):
             raise UserError(f'{path}: neither a record a line nor one JSON value: {value.why}')
         if isinstance(value, dict):

@@ -53,7 +53,10 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
     cells = _cells(path, itertools.chain(sample, lines), dialect)
     header = list(how.columns)
     if not header:
-        header = list(map(rows_lib.column_name, next(cells)[1]))
+        number, names = next(cells)
+        if isinstance(names, csv.Error):
+            raise UserError(f'{path}: row {number}, the header: {names}')
+        header = list(map(rows_lib.column_name, names))
     rows_lib.check_columns(path, how.needed, header)
     places = [header.index(name) for name in how.needed]
     least = 1 + max(places, default=len(header) - 1)
@@ -82,8 +85,9 @@ def first_row(path: str, separator: str) -> list[str]:
 def _lines(path, encoding):
     """Yields (number, line) of a file, each line with '\\n' at its end."""
     returns_end_lines = False
-    for number, data, name in rows_lib.lines(path, encoding):
-        line = rows_lib.decoded(data, f'{path}: line {number}', name, REMEDY)
+    for number, line in rows_lib.lines(path, encoding, REMEDY):
+        if isinstance(line, UserError):
+            raise line
         if number == 1:  # as in files of old Macs
             returns_end_lines = '\r' in line
         if returns_end_lines:

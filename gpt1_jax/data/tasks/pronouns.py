@@ -51,10 +51,7 @@ def right_one(candidates: tuple[str, str], right: str) -> int:
 def _blocks(paths):
     """Reads blocks of four lines, separated by blank lines."""
     (path,) = paths
-    lines = (
-        (number, rows_lib.decoded(data, f'{path}: line {number}').strip())
-        for number, data, _ in rows_lib.lines(path)
-    )
+    lines = ((number, _text(line)) for number, line in rows_lib.lines(path))
     for blank, group in itertools.groupby(lines, lambda line: not line[1]):
         if blank:
             continue
@@ -66,6 +63,12 @@ def _blocks(paths):
             yield Bad(
                 where, f'a block of {len(block)} lines, expected {len(BLOCK)} ({", ".join(BLOCK)})'
             )
+
+
+def _text(line):
+    if isinstance(line, UserError):
+        raise line
+    return line.strip()
 
 
 def _typed(rows):

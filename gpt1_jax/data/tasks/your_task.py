@@ -21,11 +21,12 @@ def copa(record):
     return Example(str(record['idx']), texts, choices, record.get('label'))
 
 
-COPA = from_records('copa', 'choice', ('0', '1'), {'train': 'train.jsonl', 'dev': 'val.jsonl'}, copa)
+COPA_FILES = {'train': 'train.jsonl', 'dev': 'val.jsonl'}
+COPA = from_records('copa', 'choice', ('0', '1'), COPA_FILES, copa)
 
 
-# DREAM, as published: dialogues [turns, questions, name], each with several questions. A dialogue and
-# a question are one segment (segments). Only a long dialogue is cut (cut), never the question.
+# DREAM, as published: dialogues [turns, questions, name], each with several questions. A dialogue
+# and a question are one segment (segments). Only a long dialogue is cut (cut), never the question.
 def dream(dialogue):
     turns, questions, name = dialogue
     for number, asked in enumerate(questions):
