@@ -92,10 +92,10 @@ def divided(documents: Iterable[Document], how: Join) -> Iterator[Document]:
 
     Line breaks beside it, and parts of white space, are no text.
     """
+    if how.split_at is None:
+        yield from documents
+        return
     for document in documents:
-        if how.split_at is None or how.split_at not in document.text:
-            yield document
-            continue
         for part in document.text.split(how.split_at):
             if not part.isspace() and part:
                 yield Document(document.name, part.strip('\r\n'))
