@@ -20,9 +20,9 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import lock
+from refusal import refusal
 from saved import flip
 from shared import CASES, needs_cases
-from refusal import refusal
 from tiny import command
 
 LINES = [f'The cat number {i} sat on the mat.\nSo said dog {i}.' for i in range(20)]
@@ -380,7 +380,7 @@ def edited(out, books):
         file.write_text(file.read_text().replace('cat', 'dog'))
 
 
-OTHER_TOKENS = 'the text is not what it was prepared from .it was edited, '
+OTHER_TOKENS = 'the text is not what it was prepared from .it was edited, a record'
 OTHER_INPUTS = 'out was prepared from other inputs: '
 
 

@@ -20,7 +20,6 @@ WIDTH = 110  # characters of a line
 # A sequence longer than WHOLE shows only AROUND tokens on both sides of each special token
 WHOLE = 64
 AROUND = 8
-MOST_BINS = 21  # a score of at most so many integers is counted by integer
 
 
 def lines(
@@ -114,16 +113,9 @@ def _statistics(task, encoded, n_ctx):
     labels = [row.label for row in encoded if row.label is not None]
     found = [('rows', [f'{n:,}'])]
     if labels and task.score:
-        found.append(
-            (
-                'score',
-                [
-                    f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, largest '
-                    f'{max(labels):g}',
-                    *_counted(_bins(task.score, labels)),
-                ],
-            )
-        )
+        low, high = min(labels), max(labels)
+        mean = sum(labels) / len(labels)
+        found.append(('score', [f'smallest {low:g}, mean {mean:.4g}, largest {high:g}']))
     elif labels:
         counts = Counter(labels)
         found.append(
@@ -180,16 +172,3 @@ def _counted(counts):
     return [
         f'{str(name):<{wide}}  {count:>{high},}  {count / total:>6.1%}' for name, count in counts
     ]
-
-
-def _bins(score, values):
-    """(bin, count) of scores, by the nearest integer.
-
-    Scores with too many integers, or limits that are no integers, are counted in ten equal bins.
-    """
-    low, high = score
-    if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
-        counts, _ = np.histogram(values, np.arange(low, high + 2) - 0.5)
-        return list(zip(range(int(low), int(high) + 1), counts))
-    counts, edges = np.histogram(values, 10, score)
-    return [(f'{a:.4g} to {b:.4g}', n) for a, b, n in zip(edges, edges[1:], counts)]

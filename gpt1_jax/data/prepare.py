@@ -384,8 +384,8 @@ def is_sound(
         entry = manifest['splits'].get(split)
         if not encode.holds(documents(), directory / split, tokenizer, shard_tokens, entry):
             raise UserError(
-                f'{directory / split}: the text is not what it was prepared from (it was edited, '
-                f'or spaCy or ftfy is another version, or a record is damaged): choose another directory, or delete '
-                f'{directory}'
+                f'{directory / split}: the text is not what it was prepared from (it was edited, a '
+                'record is damaged, or spaCy or ftfy is another version): choose another '
+                f'directory, or delete {directory}'
             )
     return True

@@ -103,9 +103,10 @@ def evaluate_run(
     )
     for row in measured:
         group = f' ({row["group"]})' if row['group'] else ''
+        counted = f' of label {task.labels[task.positive]!r}' * (row['metric'] == 'f1')
         print(
             one_line(
-                f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = '
+                f'{task.name} {split}{group}: {row["metric"]}{counted} {row["value"]:.4f} (n = '
                 f'{row["n"]:,}, {selection} parameters, of step {step:,})'
             ),
             flush=True,

@@ -2,8 +2,6 @@
 
 import types
 
-import pytest
-
 from gpt1_jax.data import inputs, inspection
 from gpt1_jax.data.tasks.example import Example, Task
 
@@ -108,31 +106,10 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
     assert max(map(len, lines)) <= inspection.WIDTH
 
 
-@pytest.mark.parametrize(
-    'details, values, expected',
-    [
-        (
-            dict(labels=('1', '2', '3'), score=(1, 3)),
-            [1, 1.25, 2.5, 2.4],
-            [
-                'score         smallest 1, mean 1.788, largest 2.5',
-                '              1  2   50.0%',
-                '              2  1   25.0%',
-                '              3  1   25.0%',
-            ],
-        ),
-        (
-            dict(labels=('y',), score=(-1.5, 3.5), squared=True),
-            [3.5],
-            ['              -1.5 to -1  0    0.0%', '              3 to 3.5    1  100.0%'],
-        ),
-    ],
-)
-def test_scores_are_counted_by_whole_numbers_or_in_ten_parts(details, values, expected):
-    lines = shown(
-        task(**details), [Example(str(i), ('a',), (), value) for i, value in enumerate(values)]
-    )
-    assert set(expected) <= set(lines)
+def test_scores_are_summed_up():
+    examples = [Example(str(i), ('a',), (), value) for i, value in enumerate([1, 1.25, 2.5, 2.4])]
+    lines = shown(task(labels=('1', '2', '3'), score=(1, 3)), examples)
+    assert 'score         smallest 1, mean 1.788, largest 2.5' in lines
 
 
 def test_rows_without_labels_are_shown():

@@ -210,7 +210,7 @@ class Task:
             if not choice.strip():
                 raise UserError(f'choice {number} is empty')
         label = self._label(example) if labelled else None
-        return dataclasses.replace(example, label=label)
+        return Example(example.id, example.texts, example.choices, label, example.record)
 
     def _label(self, example):
         label = example.label
@@ -300,7 +300,7 @@ def kept(
     The last result is kept while the files have their times and sizes, so that labels, training,
     dev and scoring read a table once.
     """
-    state = tuple((path, _state(path)) for path in source.files(directory))
+    state = tuple((path, file_state(path)) for path in source.files(directory))
     return _kept(source, directory, example, state)
 
 
@@ -309,7 +309,7 @@ def _kept(source, directory, example, state):
     return list(made(source.rows(directory), example))
 
 
-def _state(path):
+def file_state(path: str) -> Any:
     """A value that changes when the file does."""
     if storage.remote(path):
         return storage.generation(path)
@@ -344,14 +344,9 @@ def made(
             if len(found) > 1:
                 where = f'{row.where}: example {number + 1}'
             fields = row.fields if isinstance(row.fields, dict) else {'record': row.fields}
-            yield (
-                where,
-                dataclasses.replace(
-                    one,
-                    id=one.id or row.id or str(position + number),
-                    record=fields if keep else None,
-                ),
-            )
+            name = one.id or row.id or str(position + number)
+            record = fields if keep else None
+            yield where, Example(name, one.texts, one.choices, one.label, record)
         position += max(1, len(found))
 
 

@@ -23,7 +23,7 @@ from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import hub, readers
 from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data.rows import Bad, How, Row
-from gpt1_jax.data.tasks.example import SEVERAL, Example, Task, kept, label_name
+from gpt1_jax.data.tasks.example import SEVERAL, Example, Task, file_state, kept, label_name
 from gpt1_jax.errors import UserError, did_you_mean, in_code, shown
 
 HEADS = ('classify', 'similarity', 'choice')
@@ -235,13 +235,8 @@ def task(
     state = None
     if labels is None and not limits:
         path = files_lib.splits(data)['train']
-        state = (storage.generation(path) if storage.remote(path) else _stat(path)), path
+        state = path, file_state(path)
     return _task(data, texts, label, answers, limits, encoding, labels and tuple(labels), state)
-
-
-def _stat(path):
-    found = pathlib.Path(path).stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def limits_of(score: Sequence[Any]) -> tuple[float, ...]:
