@@ -19,10 +19,10 @@ from tiny import ROOT
 # `a, b = c, d`, per 1,000 lines of code. comments: lines that are a comment, at least, in percent of
 # the lines of code.
 CEILINGS = {
-    'gpt1_jax': {'tokens': 144_300, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
+    'gpt1_jax': {'tokens': 143_380, 'long': 0.1, 'ternary': 24.5, 'packed': 0.5, 'comments': 2.9},
     'experiments': {'tokens': 60_010, 'long': 0.1, 'ternary': 31, 'packed': 1.1, 'comments': 1.4},
-    'configs': {'tokens': 6_270, 'long': 0.1, 'ternary': 1.2, 'packed': 0.0, 'comments': 15.9},
-    'tests': {'tokens': 210_810, 'long': 0.4, 'ternary': 7.4, 'packed': 0.9, 'comments': 1.3},
+    'configs': {'tokens': 6_140, 'long': 0.1, 'ternary': 1.2, 'packed': 0.0, 'comments': 15.9},
+    'tests': {'tokens': 210_460, 'long': 0.4, 'ternary': 7.4, 'packed': 0.9, 'comments': 1.3},
 }
 # Raised: the package by 4,300 tokens and the tests by 5,000 for what a user meets on a second
 # evening: training from Python, own files as other programs write them, Parquet, corpora with rows

@@ -5,7 +5,6 @@ the file is opened, the seconds, and the peak memory. Linux only, on an idle mac
 """
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -16,11 +15,11 @@ import time
 ROWS = 100_000
 # Logs each open of the table, and runs the program
 CHILD = """
-import os, runpy, sys
+import runpy, sys
 table, log = sys.argv[1:3]
-log = os.open(log, os.O_WRONLY | os.O_APPEND)
+log = open(log, 'wb', 0)
 del sys.argv[1:3]
-sys.addaudithook(lambda event, given: event == 'open' and given[0] == table and os.write(log, b'x'))
+sys.addaudithook(lambda event, given: event == 'open' and given[0] == table and log.write(b'x'))
 runpy.run_module('gpt1_jax.finetuning', run_name='__main__', alter_sys=True)
 """
 
@@ -31,7 +30,6 @@ def measured(directory: pathlib.Path) -> dict:
     row = '"the old red house on hill {}, was sold to an angry farmer who had no money left",{}\n'
     table.write_text('text,label\n' + ''.join(row.format(i, i % 2) for i in range(ROWS)))
     log = directory / 'opened'
-    log.touch()
     flags = f'--data={table} --text=text --label=label --init_from=novels --config.log_every=1'
     began = time.monotonic()
     process = subprocess.Popen(
@@ -40,19 +38,18 @@ def measured(directory: pathlib.Path) -> dict:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout
+    assert process.stdout  # for mypy
     while not process.stdout.readline().startswith('step '):
-        assert process.poll() is None
-    seconds = time.monotonic() - began
+        pass
     status = pathlib.Path(f'/proc/{process.pid}/status').read_text()
     process.kill()
     return {
         'opens': len(log.read_bytes()),
-        'seconds': round(seconds, 1),
-        'MiB': int(re.findall(r'VmHWM:\s+(\d+) kB', status)[0]) // 1024,
+        'seconds': round(time.monotonic() - began, 1),
+        'kB': int(re.findall(r'VmHWM:\s+(\d+) kB', status)[0]),
     }
 
 
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as name:
-        print(json.dumps({'rows': ROWS, 'cores': os.cpu_count()} | measured(pathlib.Path(name))))
+        print(json.dumps(measured(pathlib.Path(name))))
