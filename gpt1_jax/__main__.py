@@ -40,6 +40,7 @@ PAGES = {  # topic: package and file
     'configs': ('gpt1_jax.configs', 'README.md'),
     'coming_from': ('gpt1_jax.configs', 'coming_from.md'),
     'data': ('gpt1_jax.data', 'README.md'),
+    'tasks': ('gpt1_jax.data.tasks', 'your_task.py'),
 }
 
 

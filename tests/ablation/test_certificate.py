@@ -140,9 +140,7 @@ def test_all_trials_are_trained_again_to_the_bit_and_no_code_runs_unasked(certif
 
 
 @pytest.mark.full
-def test_losses_that_agree_among_themselves_are_found_forged_by_training_again(
-    certified, tmp_path
-):
+def test_losses_that_agree_among_themselves_are_found_forged_by_training_again(certified, tmp_path):
     """A forger lowers the idea's losses, and makes verdict, ledger and chain anew."""
     contents = json.loads(certified[0].read_text())
     row = row_of(contents)
