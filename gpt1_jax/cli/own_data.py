@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
-from ml_collections import ConfigDict
 
 from gpt1_jax.data.tasks import own
 from gpt1_jax.errors import UserError, shown
@@ -48,8 +47,8 @@ def define_flags() -> None:
     )
 
 
-def filled(config: ConfigDict) -> ConfigDict:
-    """The config with the fields for which these flags stand.
+def filled(config: Any) -> Any:
+    """The ConfigDict with the fields for which these flags stand.
 
     UserError if the flags do not fit together.
     """
@@ -69,7 +68,7 @@ def filled(config: ConfigDict) -> ConfigDict:
     return fill(config, given)
 
 
-def fill(config: ConfigDict, given: Mapping[str, Any]) -> ConfigDict:
+def fill(config: Any, given: Mapping[str, Any]) -> Any:
     """Sets the fields of configs/custom.py, and init_from, to what is given of these names.
 
     UserError for a field that was set before, and for a score that is no two numbers.
