@@ -45,13 +45,14 @@ def get_config():
 
     # operations replaced by your own code, FILE:NAME (gpt1_jax/models/ops.py)
     config.model.ops = ConfigDict()
-    config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, whole)
+    config.model.ops.look_up = config_dict.placeholder(str)  # (table, ids, dtype)
     config.model.ops.dense = config_dict.placeholder(str)  # (x, kernel, bias)
     config.model.ops.gelu = config_dict.placeholder(str)  # (x)
     config.model.ops.attention = config_dict.placeholder(str)  # (qkv, dropout)
     config.model.ops.add_and_norm = config_dict.placeholder(str)  # (x, a, scale, bias, dropout)
     # (hidden, rows, targets, dtype of the logits)
     config.model.ops.cross_entropy = config_dict.placeholder(str)
+    config.model.ops.logits = config_dict.placeholder(str)  # (hidden, rows)
 
     config.data = ConfigDict()
     # comma-separated files, directories or globs: text, JSON lines, Parquet

@@ -47,6 +47,7 @@ def believed(p, rule):
         levels = statistics.levels([[one] for one in p], ledger.SHARE)
         return [one <= level for one, (level,) in zip(p, levels)]
     found = []
+    # What is believed now may not be believed later: an agent that acts does not look again
     for n in range(1, len(p) + 1):
         adjusted = stats.false_discovery_control(p[:n], method='bh')
         found.append(bool(adjusted[-1] <= ledger.SHARE))
@@ -56,6 +57,7 @@ def believed(p, rule):
 def search(generator, rule, agent):
     """Returns (false, believed, useful ideas that are believed, useful ideas) of one search."""
     seeds = SEEDS[rule]
+    # The earlier rule trained the baseline once, on the same seeds for all confirmations
     baseline = generator.normal(0, NOISE, seeds) if rule == 'earlier' else None
     useful = np.zeros(IDEAS, bool)
     if agent in ('one in ten is useful', 'half are useful'):
@@ -65,13 +67,14 @@ def search(generator, rule, agent):
     if agent == 'the best again under twenty names':
         half = IDEAS // 2
         best = int(np.argmin(p[:half]))
+        # The earlier rule trained nothing for another name. The present one has fresh seeds.
         if rule == 'earlier':
             p = p[:half] + [p[best]] * half
     if agent == 'one idea with other seeds' and rule == 'earlier':
         p = p_values(generator, effects, seeds)
     found = np.array(believed(p, rule))
     if agent in ('stops at the first', 'one idea with other seeds') and found.any():
-        first = int(np.argmax(found))
+        first = int(np.argmax(found))  # what comes after was never tried
         found[first + 1 :] = False
     return (found & ~useful).sum(), found.sum(), (found & useful).sum(), useful.sum()
 

@@ -64,11 +64,18 @@ def pretrained(tmp_path_factory):
 @pytest.fixture(scope='module')
 def fusion_emitters():
     """Training steps that this process compiles have the fusions that users' steps have."""
+    from gpt1_jax import finetuning, pretraining
     from gpt1_jax.parallel import xla_options
+
+    def forget_programs():
+        for module in (pretraining, finetuning):
+            module._program.cache_clear()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(xla_options, 'of', lambda _: {'xla_cpu_use_fusion_emitters': True})
+        forget_programs()
         yield
+        forget_programs()
 
 
 @pytest.fixture

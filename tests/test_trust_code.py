@@ -11,6 +11,7 @@ import pytest
 import gpt1_jax
 from gpt1_jax import __main__ as command_line
 from gpt1_jax import finetuning, pretraining, user_code, verify
+from gpt1_jax.ablation import ledger
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from tiny import cola, corpus, finetune_config, pretrain_config, python
@@ -75,7 +76,7 @@ class Stranger:
         self.search = base / 'search'
         self.search.mkdir()
         adopted = {'stage': 'adopt', 'idea': 'a', 'changes': {'model.kind': self.net}}
-        (self.search / 'ideas.jsonl').write_text(json.dumps(adopted) + '\n')
+        ledger.append(self.search, adopted | {'code': {}, 'of': 'x'})
 
     def ran(self):
         """Whether the file has run since the last call."""

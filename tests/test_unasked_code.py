@@ -64,8 +64,10 @@ class Stranger:
         imported = command_line_modules()
         for name in {*imported, *sys.stdlib_module_names, *OPTIONAL} - {'__main__'}:
             self.add(f'{name}.py')
+        # Names of tasks, and of files that libraries look for
         for name in ('blimp', 'rte', 'tokenizer_config.json', 'matplotlibrc'):
             self.add(name)
+        # A run of the packaged model's name, which names code
         novels = self.here / 'novels'
         novels.mkdir()
         run = {'kind': 'pretrain', 'model': {'kind': f'{self.here}/payload.py:Net'}}

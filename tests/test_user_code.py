@@ -5,11 +5,13 @@ import contextlib
 import hashlib
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
+import gpt1_jax
 from gpt1_jax import pretraining, user_code
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import build, ops
@@ -64,6 +66,52 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
     for name in params:
         np.testing.assert_allclose(a[name], b[name], rtol=1e-6)
         assert np.abs(a[name] - params[name]).max() > 1e-4
+
+
+def test_muon_orthogonalises_the_matrices_of_each_layer_and_nothing_else():
+    """Against a loop over unstacked layers, whose kernels are plain matrices."""
+    N, D, H, E, F = 2, 6, 2, 3, 8
+    shapes = {
+        'qkv/kernel': (N, D, 3, H, E),
+        'out/kernel': (N, H, E, D),
+        'fc/kernel': (N, D, F),
+        'fc/bias': (N, F),
+        'scale': (N, D),
+    }
+    generator = np.random.default_rng(0)
+
+    def made():
+        blocks = {name: jnp.array(generator.normal(size=shape)) for name, shape in shapes.items()}
+        return {'blocks': blocks, 'embed': {'tokens': jnp.array(generator.normal(size=(5, D)))}}
+
+    def unstacked(tree, layer):
+        """The kernels of a layer as matrices, everything else apart."""
+        columns = {'qkv/kernel': (D, -1), 'out/kernel': (-1, D), 'fc/kernel': (D, F)}
+        return {name: tree['blocks'][name][layer].reshape(to) for name, to in columns.items()}
+
+    params, gradients = made(), made()
+    values = {'kind': 'optax:contrib.muon', 'weight_decay': 0.0, 'clip': 0}
+    values |= {'b1': 0.9, 'b2': 0.999, 'eps': 1e-8}
+    ours = optimizer_config.make(optimizer_config.settings(values))
+    updates, _ = ours.update(gradients, ours.init(params), params, learning_rate=0.1)
+    # optax takes plain matrices for what is to be orthogonalised
+    for layer in range(N):
+        layer_params = unstacked(params, layer)
+        theirs = optax.contrib.muon(0.1)
+        expected, _ = theirs.update(
+            unstacked(gradients, layer), theirs.init(layer_params), layer_params
+        )
+        found = unstacked(updates, layer)
+        for name in found:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-6)
+    adam = optax.contrib.muon(
+        0.1, muon_weight_dimension_numbers=lambda p: jax.tree.map(lambda _: None, p)
+    )
+    rest = {'bias': params['blocks']['fc/bias'], 'tokens': params['embed']['tokens']}
+    moved = {'bias': gradients['blocks']['fc/bias'], 'tokens': gradients['embed']['tokens']}
+    expected, _ = adam.update(moved, adam.init(rest), rest)
+    np.testing.assert_allclose(updates['blocks']['fc/bias'], expected['bias'], rtol=1e-5)
+    np.testing.assert_allclose(updates['embed']['tokens'], expected['tokens'], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +234,34 @@ def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(tmp_path):
     assert next(row['valid_loss'] for row in rows if 'valid_loss' in row) == pytest.approx(
         uniform, rel=0.05
     )
+
+
+def test_logits_of_the_user_s_act_in_training_validation_scoring_and_generation(tmp_path):
+    """Logits that are all 0 but for one token's, whatever the text."""
+    (tmp_path / 'idea.py').write_text(
+        'import jax\nimport jax.numpy as jnp\n\n\ndef biased(hidden, rows):\n'
+        '    flat = 0 * jnp.einsum("td,rd->tr", hidden, rows, '
+        'preferred_element_type=jnp.float32)\n'
+        '    return flat.at[:, -1].set(5.0)\n'
+    )
+    text = corpus(tmp_path / 'text')
+    config = pretrain_config(
+        text, train__steps=1, log_every=1, model__ops__logits=f'{tmp_path}/idea.py:biased'
+    )
+    run = pretraining.run(config, tmp_path / 'run')
+    rows = results.read(run.metrics)
+    trained = gpt1_jax.load(run.path)
+    V = run.config['model']['vocab_size']
+    log_sum = np.log(V - 1 + np.exp(5.0))
+    for name in ('loss', 'valid_loss'):
+        value = next(row[name] for row in rows if name in row)
+        assert log_sum - 5 < value < log_sum, name
+    sentence = (text / '00.txt').read_text().splitlines()[0]
+    ids = trained.encode(sentence)
+    expected = [5.0 * (token == V - 1) - log_sum for token in ids[1:]]
+    np.testing.assert_allclose(trained.score(sentence).log_probabilities, expected, atol=1e-5)
+    (greedy,) = trained.generate(sentence, tokens=3, temperature=0)
+    assert greedy == trained.tokenizer.decode([V - 1] * 3).strip()
 
 
 def test_a_function_of_a_file_and_one_of_optax(tmp_path):

@@ -110,7 +110,9 @@ def test_a_run_is_replayed_with_its_own_determinism_and_on_a_gpu_the_lack_of_it_
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[-1]['environment']['XLA_FLAGS'] = ' '.join(sorted(flags.split()))
     file.write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
-    given = types.SimpleNamespace(workdir=str(run), from_step=None, to_step=None, tokens=None)
+    given = types.SimpleNamespace(
+        workdir=str(run), certificate=None, from_step=None, to_step=None, tokens=None
+    )
     started = []
     monkeypatch.setattr(verify, 'flags', types.SimpleNamespace(FLAGS=given))
     monkeypatch.setattr(processes, 'start', lambda deterministic: started.append(deterministic))

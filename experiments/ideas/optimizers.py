@@ -3,35 +3,21 @@
 gpt1 pretrain --config.optimizer.kind=experiments/ideas/optimizers.py:muon ...
 """
 
-import jax
 import jax.numpy as jnp
 import optax
 
 
-def muon(learning_rate, weight_decay, weight_decay_mask):
+def muon(learning_rate, weight_decay, weight_decay_mask, muon_weight_dimension_numbers):
     """Returns optax's Muon (Jordan et al., 2024) for the matrices of blocks, and Adam for the rest.
 
-    The matrices are stacked over layers. Their updates have a root mean square of 0.2 (Liu et al.,
-    2025), so that rates of Adam are a good start.
+    Each layer has its own matrices: the last argument names their axes. Their updates have a root
+    mean square of 0.2 (Liu et al., 2025), so that rates of Adam are a good start.
     """
-
-    def matrices(params):
-        def axes(path, x):
-            name = jax.tree_util.keystr(path, simple=True, separator='/')
-            if 'blocks/' not in name or not name.endswith('kernel'):
-                return None
-            end = 3 if name.endswith('out/kernel') else 2  # [N, H, E, D], else [N, D, ...]
-            return optax.contrib.MuonDimensionNumbers(
-                tuple(range(1, end)), tuple(range(end, x.ndim))
-            )
-
-        return jax.tree_util.tree_map_with_path(axes, params)
-
     return optax.contrib.muon(
         learning_rate,
         weight_decay=weight_decay,
         weight_decay_mask=weight_decay_mask,
-        muon_weight_dimension_numbers=matrices,
+        muon_weight_dimension_numbers=muon_weight_dimension_numbers,
         consistent_rms=0.2,
     )
 

@@ -103,10 +103,9 @@ def _text(idea):
 
 
 def _rounding(idea, seed, trial, out):
-    """By how much a loss moves if a trial is computed in another order of sums, in nats."""
+    """By how much a loss moves if a trial sums its gradients in another order, in nats."""
     config = idea.config.copy_and_resolve_references()
-    config.model.kernels = 'plain' if config.model.kernels != 'plain' else 'auto'
-    config.batch.loss_chunks = 3
+    config.batch.microbatches *= 2
     with tempfile.TemporaryDirectory(dir=out) as directory:
         place = pathlib.Path(directory) / 'trial'
         with trials.logged(place):

@@ -215,8 +215,7 @@ class GPT(nn.Module):
 
     def logits(self, hidden: jax.Array, rows: jax.Array) -> jax.Array:
         """h_n W_e^T, float32[..., V], whose softmax is P(u). The arguments: as __call__ returns."""
-        vocabulary = rows[: self.config.vocab_size]
-        return jnp.einsum('...d,vd->...v', hidden, vocabulary, preferred_element_type=jnp.float32)
+        return table.logits(self.config, hidden, rows)
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """Returns kv_cache.empty for B rows. capacity: by default n_ctx."""

@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax.models import config_checks, dropout, ops
+from gpt1_jax.models.fast import table
 from gpt1_jax.models.gpt import WEIGHTS, Embedding
 from gpt1_jax.parallel.sharding import constrain
 
@@ -230,8 +231,7 @@ class LSTM(nn.Module):
 
     def logits(self, hidden: jax.Array, rows: jax.Array) -> jax.Array:
         """As GPT's."""
-        vocabulary = rows[: self.config.vocab_size]
-        return jnp.einsum('...d,vd->...v', hidden, vocabulary, preferred_element_type=jnp.float32)
+        return table.logits(self.config, hidden, rows)
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """As GPT's: the zero state of B rows. capacity has no effect."""

@@ -92,14 +92,28 @@ def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> tuple[jax.Array, ja
     return jnp.take(table, ids, axis=0).astype(dtype), table.astype(dtype)
 
 
+def logits(hidden: jax.Array, rows: jax.Array) -> jax.Array:
+    """hidden @ rows^T, [T, D], [R, D] -> float32[T, R]. Its softmax is P(u), Eq. 2."""
+    return jnp.einsum('td,rd->tr', hidden, rows, preferred_element_type=jnp.float32)
+
+
 def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any) -> jax.Array:
     """-log P of each target under softmax(hidden @ rows^T), Eq. 2: [T, D], [R, D], [T] -> [T].
 
     dtype: of the logits. The result is float32, and NaN if a target is not a row.
     """
-    logits = jnp.einsum('td,rd->tr', hidden, rows, preferred_element_type=dtype).astype(jnp.float32)
+    scores = jnp.einsum('td,rd->tr', hidden, rows, preferred_element_type=dtype)
+    return log_loss(scores, targets)
+
+
+def log_loss(scores: jax.Array, targets: jax.Array) -> jax.Array:
+    """-log P of each target under softmax(scores), computed in float32: [T, R], [T] -> [T]."""
     log_p = jnp.take_along_axis(
-        jax.nn.log_softmax(logits), targets[:, None], axis=1, mode='fill', fill_value=jnp.nan
+        jax.nn.log_softmax(scores.astype(jnp.float32)),
+        targets[:, None],
+        axis=1,
+        mode='fill',
+        fill_value=jnp.nan,
     )
     return -log_p[:, 0]
 
@@ -113,6 +127,7 @@ class Ops(NamedTuple):
     attention: Callable = attention
     add_and_norm: Callable = add_and_norm
     cross_entropy: Callable = cross_entropy
+    logits: Callable = logits
 
 
 PLAIN = Ops()

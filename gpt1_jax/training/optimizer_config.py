@@ -24,14 +24,19 @@ def from_optax(
     """Wraps an optax optimizer: like `adam`, its `update` then takes the step's `learning_rate=`.
 
     factory: called with learning_rate=1, after which updates must be proportional to the learning
-    rate. If it has such arguments, it also gets weight_decay and the mask of `decays`. Its other
-    settings keep their defaults.
+    rate. If it has such arguments, it also gets weight_decay, the mask of `decays`, and the axes of
+    the matrices. Its other settings keep their defaults.
     """
 
     def mask(params):
         return jax.tree_util.tree_map_with_path(lambda path, _: decays(path), params)
 
-    offered = {'weight_decay': weight_decay, 'mask': mask, 'weight_decay_mask': mask}
+    offered = {
+        'weight_decay': weight_decay,
+        'mask': mask,
+        'weight_decay_mask': mask,
+        'muon_weight_dimension_numbers': matrices,
+    }
     known = inspect.signature(factory).parameters
     inner = factory(
         learning_rate=1.0, **{name: value for name, value in offered.items() if name in known}
@@ -42,6 +47,23 @@ def from_optax(
         return jax.tree.map(lambda u: learning_rate * u, updates), state
 
     return clipped(optax.GradientTransformationExtraArgs(inner.init, update), clip)
+
+
+def matrices(params: Any) -> Any:
+    """The axes of each block's matrices, for optimizers such as Muon. None for other arrays.
+
+    Blocks are stacked: the first axis of a kernel is the layer, and each layer has a matrix of its
+    own. The inputs of attention's output kernel are two axes, heads and dimensions.
+    """
+
+    def axes(path, x):
+        name = jax.tree_util.keystr(path, simple=True, separator='/')
+        if 'blocks/' not in name or not name.endswith('kernel'):
+            return None
+        end = 3 if name.endswith('out/kernel') else 2
+        return optax.contrib.MuonDimensionNumbers(tuple(range(1, end)), tuple(range(end, x.ndim)))
+
+    return jax.tree_util.tree_map_with_path(axes, params)
 
 
 def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationExtraArgs:

@@ -36,14 +36,14 @@ def mean_loss(
     def total_loss(params, batch):
         hidden, rows = model.apply({'params': params}, batch['tokens'][:, :-1])
         # As in `perplexity`: float32 logits whatever the model's type, and Eq. 1 even if the user
-        # replaced the loss.
+        # replaced the loss
         window_losses = losses.pretraining_loss(
             hidden,
             rows[: model.config.vocab_size],
             batch['tokens'][:, 1:],
             chunks=chunks,
             logits_dtype=jnp.float32,
-            ops=table.built_in(model.config),
+            ops=table.judged(model.config),
         )
         return jnp.sum(window_losses * batch['weight'])
 

@@ -679,6 +679,7 @@ def test_each_confirmation_has_fresh_seeds_and_counts_if_it_is_given_up(
     rows = ledger.read(out)
     assert rows[-1]['stage'] == 'planned' and rows[-1]['seeds'] == [1000, 1001, 1002]
     assert len(ledger.tests(rows)) == 1
+    # The same command goes on with the seeds of the confirmation that it has begun
     monkeypatch.setattr(trials, 'train', simulated({'a': 2.8, 'z': 2.8}))
     rows = program.run(config, out, confirm=True)  # goes on with the seeds
     assert rows[-1]['seeds'] == [1000, 1001, 1002] and len(ledger.tests(rows)) == 1
@@ -707,6 +708,7 @@ def test_an_idea_may_be_another_training_text_but_not_the_validation_text(
     rows = program.run(config, tmp_path / 'out')
     assert rows[-1]['idea'] == 'more' and rows[-1]['nats'][0] == pytest.approx(-0.1)
     whole = ''.join(file.read_text() for file in held_out.iterdir())
+    # The validation text inside a longer document, which no comparison of whole texts finds
     leak = tmp_path / 'leak'
     own.rename(leak)
     (leak / 'leak.txt').write_text(f'A longer document. {whole} And its end.')

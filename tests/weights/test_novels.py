@@ -36,12 +36,12 @@ def test_its_tokenizer_is_named_as_the_model_is(novels):
     assert novels.config['imported']['from'] == 'gpt1_jax: novels'
 
 
-def test_a_directory_of_its_name_without_a_config_does_not_hide_it(tmp_path, monkeypatch):
+def test_a_directory_of_its_name_does_not_hide_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'novels').mkdir()
-    assert from_hub.source('novels')[0] == NOVELS
     (tmp_path / 'novels' / 'config.json').write_text('{}')
-    assert str(from_hub.source('novels')[0]) == 'novels'
+    assert from_hub.source('novels')[0] == NOVELS
+    assert str(from_hub.source('./novels')[0]) == 'novels'
     with pytest.raises(UserError, match="^novel: no such directory, did you mean 'novels'?"):
         from_hub.local_run('novel')
 

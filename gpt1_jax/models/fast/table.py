@@ -25,14 +25,31 @@ CHOICES = ('auto', 'plain', 'xla', 'triton', 'mosaic')
 
 def ops(config: Any) -> plain.Ops:
     """Returns the operations of a backbone with this config, on the device that is being traced."""
-    return built_in(config)._replace(
-        **{name: replacement(name, code) for name, code in getattr(config, 'ops', ())}
-    )
+    own = {name: replacement(name, code) for name, code in getattr(config, 'ops', ())}
+    return judged(config)._replace(**own)
 
 
-def built_in(config: Any) -> plain.Ops:
-    """The built-in operations without the user's, so that losses stay comparable between runs."""
-    return plain.PLAIN if config.kernels == 'plain' else _of_device(config.kernels)
+def judged(config: Any) -> plain.Ops:
+    """The operations by which a model is judged: the built-in ones, and the user's logits.
+
+    So a loss is always that of a distribution, also if the user has replaced the loss.
+    """
+    built_in = plain.PLAIN if config.kernels == 'plain' else _of_device(config.kernels)
+    code = dict(getattr(config, 'ops', ())).get('logits')
+    if code is None:
+        return built_in
+    logits = replacement('logits', code)
+
+    def cross_entropy(hidden, rows, targets, dtype):
+        return plain.log_loss(logits(hidden, rows), targets)
+
+    return built_in._replace(logits=logits, cross_entropy=cross_entropy)
+
+
+def logits(config: Any, hidden: jax.Array, rows: jax.Array) -> jax.Array:
+    """The logits of all tokens of the vocabulary: [..., D], [R, D] -> float32[..., V]."""
+    found = judged(config).logits(hidden.reshape(-1, hidden.shape[-1]), rows[: config.vocab_size])
+    return found.reshape(*hidden.shape[:-1], -1)
 
 
 def replacement(name: str, code: str) -> Callable:
@@ -67,6 +84,7 @@ def _result(operation, function):
             'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
             'add_and_norm': (x, x, x[0, 0], x[0, 0], dropout.NONE),
             'cross_entropy': (x[0], jnp.zeros((5, 4)), jnp.zeros(3, jnp.int32), x.dtype),
+            'logits': (x[0], jnp.zeros((5, 4))),
         }[operation]
         return function(*arguments)
 
