@@ -36,7 +36,7 @@ PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'hugging_face': 'weights.hugging_face',
 }
 PAGES = {  # topic: package and file
-    'ablate': ('gpt1_jax.ablation', 'AGENTS.md'),
+    'ablate': ('gpt1_jax.ablation', 'README.md'),
     'configs': ('gpt1_jax.configs', 'README.md'),
     'coming_from': ('gpt1_jax.configs', 'coming_from.md'),
     'data': ('gpt1_jax.data', 'README.md'),

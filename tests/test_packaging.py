@@ -169,7 +169,7 @@ def test_the_sdist_holds_all_that_runs_from_a_clone(built):
             if not archive.getmember(name).isdir()
         }
     own = {name for name in names if '.egg-info/' not in name} - {'PKG-INFO', 'MANIFEST.in'}
-    assert own == sources('gpt1_jax', 'configs', 'experiments', 'tests') | {
+    assert own == sources('gpt1_jax', 'configs', 'docs', 'experiments', 'tests') | {
         'README.md',
         'CONTRIBUTING.md',
         'CHANGELOG.md',
