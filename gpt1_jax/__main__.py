@@ -40,6 +40,8 @@ PAGES = {  # topic: package and file
     'configs': ('gpt1_jax.configs', 'README.md'),
     'coming_from': ('gpt1_jax.configs', 'coming_from.md'),
     'data': ('gpt1_jax.data', 'README.md'),
+    'training': ('gpt1_jax.docs', 'training.md'),
+    'when_it_fails': ('gpt1_jax.docs', 'when_it_fails.md'),
 }
 
 
