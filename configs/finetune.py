@@ -6,7 +6,7 @@ gpt1 finetune --config=configs/finetune.py:cola --workdir=runs/cola \\
 Tasks, with the paper's test figures: mnli (82.1 / 81.4), snli (89.9), scitail (88.3), qnli (88.1),
 rte (56.0), story_cloze (86.5), race (59.0), cola (45.4 Matthews), sst2 (91.3), mrpc (82.3 F1),
 stsb (82.0 Pearson), qqp (70.3 F1). wnli is not in the paper. FILE:NAME is your own task
-(experiments/ideas/copa.py).
+(gpt1 help tasks).
 """
 
 from gpt1_jax.configs import pretrain
@@ -125,6 +125,7 @@ def get_config(task='cola'):
 
 FREE = pretrain.FREE | {
     'data.dir': BY_TYPE,
+    'custom.data': BY_TYPE,
     'batch.eval_size': whole(1, 65536),
     'eval.splits': several(rules.text()),
     'eval.selections': (
@@ -134,15 +135,7 @@ FREE = pretrain.FREE | {
     'tokenizer': BY_TYPE,
     'results': BY_TYPE,
 }
-SCORING = pretrain.SCORING | {
-    'data.eval_rows': whole(1),
-    'lengths': BY_TYPE,
-    'custom.name': BY_TYPE,
-    'custom.files.': BY_TYPE,
-    'custom.id': BY_TYPE,
-    'custom.metrics': BY_TYPE,
-    'custom.positive': BY_TYPE,
-}
+SCORING = pretrain.SCORING | {'data.eval_rows': whole(1), 'lengths': BY_TYPE}
 FIXED = pretrain.FIXED | {
     'task': BY_TYPE,
     'labels': BY_TYPE,

@@ -69,6 +69,8 @@ def get_config():
     # rows are joined to documents of at most this many characters
     config.data.join_characters = config_dict.placeholder(int)
     config.data.join_with = config_dict.placeholder(str)  # between joined rows (default: a space)
+    # a text between documents, such as '<|endoftext|>' in TinyStories.txt
+    config.data.split_at = config_dict.placeholder(str)
     # directory of prepared shards (default: WORKDIR/tokens)
     config.data.tokens = config_dict.placeholder(str)
     config.data.verify = False  # also hash the shards at the start (sizes are always compared)
@@ -195,6 +197,7 @@ FREE = {
     'data.join_by': BY_TYPE,
     'data.join_characters': whole(1),
     'data.join_with': BY_TYPE,
+    'data.split_at': BY_TYPE,
     'data.split_files': BY_TYPE,
     'tokenizer.': BY_TYPE,
     'tokenizer.merges': whole(0),

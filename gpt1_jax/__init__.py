@@ -13,6 +13,11 @@ import sys
 
 __version__ = '0.1.0'
 
+try:
+    import fcntl  # noqa: F401
+except ImportError:
+    sys.exit('error: gpt1_jax needs Linux or macOS; on Windows use WSL')
+
 
 def _folders_of_the_clone():
     """Make the folders configs/ and docs/ of a clone importable as gpt1_jax.configs and .docs.

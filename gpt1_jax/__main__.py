@@ -42,6 +42,7 @@ PAGES = {  # topic: package and file
     'data': ('gpt1_jax.data', 'README.md'),
     'training': ('gpt1_jax.docs', 'training.md'),
     'when_it_fails': ('gpt1_jax.docs', 'when_it_fails.md'),
+    'tasks': ('gpt1_jax.data.tasks', 'your_task.py'),
 }
 
 

@@ -25,7 +25,7 @@ from gpt1_jax import finetuning, pretraining, rules, user_code
 from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.data import encode_examples
 from gpt1_jax.data.detokenize import continued, readable
-from gpt1_jax.data.tasks import unlabelled
+from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, did_you_mean, os_errors_in_one_line, shown
 from gpt1_jax.evaluation import fine_tuned, log_probs, states, text_generation
@@ -67,7 +67,7 @@ class Trained:
     `embed`, `attention` and `classify` take rows. For a pretrained model, rows are texts. For a
     fine-tuned run, they are its task's inputs: a text, or a pair of texts, such as premise and
     hypothesis. For multiple choice a row is {'texts': [...], 'choices': [...]}. If the task is your
-    table, a row may be {column: value}, as in the table.
+    table, rows may be a DataFrame, or {column: value} each.
     """
 
     path: str
@@ -244,7 +244,7 @@ class Trained:
 
 @os_errors_in_one_line()
 def pretrain(
-    corpus: str,
+    corpus: Any,
     workdir: str | os.PathLike,
     init_from: str | None = None,
     minutes: float | None = None,
@@ -254,7 +254,8 @@ def pretrain(
     """Pretrain on a corpus, as `gpt1 pretrain` does. Call it again to resume.
 
     Returns the Trained run, as `load` does.
-    corpus:    files, directories or globs of text, JSON lines or Parquet, or 'novels'.
+    corpus:    files, directories or globs of text, JSON lines or Parquet, 'novels', or a DataFrame
+               with a column `text`.
     workdir:   the directory of the run.
     init_from: begin with the weights, sizes, dropout and vocabulary of this run.
     minutes:   train for about so many minutes, instead of epochs.
@@ -266,6 +267,8 @@ def pretrain(
     """
     if isinstance(config, str):
         config = config_file.load(config)
+    if own.is_frame(corpus):
+        corpus = own.saved(corpus)
     config = _changed(config, {'data.corpus': corpus} | dict(fields or {}))
     if init_from is not None:
         config = pretraining.begin_from(config, init_from, fields or {})
@@ -275,7 +278,7 @@ def pretrain(
 
 @os_errors_in_one_line()
 def finetune(
-    data: str,
+    data: Any,
     workdir: str | os.PathLike,
     text: str | Sequence[str] = (),
     label: str | None = None,
@@ -289,13 +292,13 @@ def finetune(
     """Fine-tune on labelled rows, as `gpt1 finetune` does. Call it again to resume.
 
     Returns the Trained run, as `load` does.
-    data:      a .csv, .tsv, .jsonl or .json file or a directory of them. With `task`, the directory
-               of one of the paper's data sets.
+    data:      a DataFrame, a .csv, .tsv, .jsonl, .json or .parquet file, or a directory of them.
+               With `task`, the directory of the task's files.
     workdir:   the directory of the run.
     text:      the column of the text, or two columns for a pair.
     label:     the column of the label.
     choices, score: as the flags of `gpt1 finetune --help`.
-    task:      the name of one of the paper's data sets.
+    task:      the name of one of the paper's data sets, or FILE:NAME.
     init_from: the pretrained run.
     encoding:  of tables that are not UTF-8, such as 'latin-1'.
     fields:    fields of the config, such as {'train.epochs': 5}.
@@ -305,13 +308,13 @@ def finetune(
     """
     if bool(text and label) == bool(task):
         raise UserError('give text and label, the columns of your rows, or task')
+    if own.is_frame(data):
+        data = own.saved(data)
     if task is None:
-        # Before, as the rows that are held out depend on the fields, and after, as the fields win
-        config = _changed(config_file.load('custom'), fields)
         columns, answers = ([x] if isinstance(x, str) else list(x) for x in (text, choices))
-        ends = list(map(str, score))
+        given = (data, columns, label, answers, list(score), encoding)
         config = own_data.fill(
-            config, data, columns, str(label), answers, ends, init_from, encoding
+            config_file.load('custom'), dict(zip(own_data.NAMES, given)) | {'init_from': init_from}
         )
     else:
         config = config_file.load(f'finetune:{task}')

@@ -22,7 +22,7 @@ from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.configs.finetune import RULES
 from gpt1_jax.data import batches, examination, inputs, inspection, splits, tasks
-from gpt1_jax.data.tasks import own_file
+from gpt1_jax.data.rows import BadRows
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, one_line, shown
 from gpt1_jax.evaluation import fine_tuned, task_metrics
@@ -141,8 +141,8 @@ class Setting:
 
     def examples(self, split: str, limit: int | None) -> list:
         """The examples of a split, at most `limit` of them."""
-        on_bad = splits.on_bad(self.config.data.skip_bad, [])
-        return splits.choose(self.task.read(self.config.data.dir, split, on_bad), limit)
+        bad = BadRows(self.config.data.skip_bad)
+        return splits.choose(self.task.read(self.config.data.dir, split, bad), limit)
 
     def rows(self, split: str, limit: int | None) -> list[inputs.Encoded]:
         """The model inputs of a split's rows, at most `limit` of them."""
@@ -171,7 +171,7 @@ def resolve(config: ConfigDict) -> Setting:
     if source is not None:
         config.init_from = str(source)
     if config.task == 'custom' and 'custom' in config:
-        _read_labels(config.custom, config.data.dir)
+        config.data.dir = config.custom.data
 
     def check_splits():
         for split in config.eval.splits:
@@ -231,16 +231,6 @@ def resolve(config: ConfigDict) -> Setting:
     read = dict.fromkeys(('train', 'dev', *config.eval.splits))
     hashes = {split: provenance.file_hashes(task.files(config.data.dir, split)) for split in read}
     return Setting(config, task, origin, tokenizer, sizes, n_transfer, n_ctx, hashes)
-
-
-def _read_labels(custom, directory):
-    """Reads the labels of a custom task from its file, if none are given."""
-    if (
-        custom.label
-        and custom.files.get('train')
-        and not (custom.labels or custom.score or custom.choices)
-    ):
-        custom.labels = own_file.labels(pathlib.Path(directory, custom.files.train), custom)
 
 
 def _pretrained_sizes(run, given):

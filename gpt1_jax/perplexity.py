@@ -20,6 +20,7 @@ from absl import flags
 
 from gpt1_jax import cli, metrics, rules, storage
 from gpt1_jax.data import corpus, prepared
+from gpt1_jax.data import files as files_lib
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
@@ -125,7 +126,7 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
         )
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
-    files = filter(corpus.is_file, sources)
+    files = filter(files_lib.is_file, sources)
     return np.concatenate(found), dict(counts), provenance.file_hashes(files)
 
 

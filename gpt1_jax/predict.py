@@ -17,7 +17,8 @@ import pathlib
 from absl import flags
 
 from gpt1_jax import cli, storage
-from gpt1_jax.data.tasks import reading, unlabelled
+from gpt1_jax.data import rows as rows_lib
+from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.errors import UserError, refuse
 from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.runs import results, workdir
@@ -80,7 +81,7 @@ def _table(answers, records, delimiter):
         record = records[answer['id']]
         # A text as it is, with its spaces
         cells = {
-            name: value if isinstance(value, str) else reading.of_cell(value)
+            name: value if isinstance(value, str) else rows_lib.of_cell(value)
             for name, value in record.items()
         }
         rows.append(cells | {COLUMN: answer.get('label', answer.get('score'))})

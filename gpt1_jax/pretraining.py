@@ -42,6 +42,7 @@ from gpt1_jax.weights import from_hub
 
 # Epochs of a run that begins with another run's weights. The paper trains for 100 epochs
 EPOCHS_AFTER = 3
+FEW_UPDATES = 100  # fewer hardly train anything
 
 
 def run(
@@ -181,9 +182,8 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
 
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
     """The PrepareConfig for the text of config.data and the vocabulary of config.tokenizer."""
-    join = Join(
-        data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with
-    )
+    between = ' ' if data.join_with is None else data.join_with
+    join = Join(data.join_by, data.join_characters, between, data.split_at)
     merges = (
         vocabulary.merges
         if vocabulary.source == 'train' and vocabulary.vocab_size is None
@@ -388,7 +388,14 @@ def _steps_in(minutes, setting, text, batches):
     if seconds is None:
         raise UserError(f'a step needs {memory / 2**30:.1f} GiB, more than a device has free')
     # Each process has measured its own time
-    return int(processes.from_primary(str(max(1, int(60 * minutes / seconds)))))
+    total = int(processes.from_primary(str(max(1, int(60 * minutes / seconds)))))
+    if total < FEW_UPDATES:
+        print(
+            f'warning: {total:,} updates of {seconds:.2g} s in {minutes:g} minutes are few: give '
+            'more minutes, a smaller model or a smaller batch',
+            flush=True,
+        )
+    return total
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):
@@ -397,7 +404,12 @@ def _check_length(directory, total, train, valid, n_ctx, size):
             f'{total:.3g} steps are too many, an int32 must hold them: give fewer '
             'config.train.epochs'
         )
-    if total < 1 or train.n_windows(n_ctx) == 0:
+    if train.n_windows(n_ctx) == 0:
+        raise UserError(
+            f'{directory}: {train.n_tokens:,} training tokens are less than one window of {n_ctx}: '
+            'give more text, or a smaller --config.model.n_ctx, below the number of tokens'
+        )
+    if total < 1:
         raise UserError(
             f'{directory}: {train.n_tokens:,} training tokens are less than one batch ({size} x '
             f'{n_ctx}): give more text, or config.train.steps'
@@ -405,7 +417,8 @@ def _check_length(directory, total, train, valid, n_ctx, size):
     if valid.n_windows(n_ctx) < 1:
         raise UserError(
             f'{directory}: {valid.n_tokens:,} validation tokens are less than one window of '
-            f'{n_ctx}: hold out more, such as --config.data.valid=0.1'
+            f'{n_ctx}: hold out more, such as --config.data.valid=0.1, or give a smaller '
+            '--config.model.n_ctx'
         )
 
 

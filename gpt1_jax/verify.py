@@ -4,7 +4,7 @@ gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40] [--tokens=DIR]
 gpt1 verify FILE --trust_code [--trials=all] [--corpus=FILES] [--valid=FILES]
 
 The first command trains again between two of a run's checkpoints and compares every array to the
-bit. The second reads a certificate of `gpt1 ablate --certify=NAME`: it computes interval and
+bit. The second reads the certificate of an idea (`gpt1 help ablate`): it computes interval and
 verdict again from the rows, and trains two trials again that it chooses at random.
 
 The program also compares config.json with the config in the checkpoints, the tokens with their

@@ -17,6 +17,7 @@ from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.zero_shot import RULES
 from gpt1_jax.data import splits, tasks
+from gpt1_jax.data.rows import BadRows
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -65,14 +66,10 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
             else setting.run.steps() or [setting.run.step()]
         )
     steps = [setting.run.step(step) for step in steps]
-    skipped: list[str] = []
-    on_bad = splits.on_bad(config.data.skip_bad, skipped)
-    rows = {split: _rows(setting, split, on_bad)[0] for split in setting.splits}
-    if skipped:
-        print(
-            f'{setting.task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}',
-            flush=True,
-        )
+    bad = BadRows(config.data.skip_bad)
+    rows = {split: _rows(setting, split, bad)[0] for split in setting.splits}
+    if bad.count:
+        print(f'{setting.task.name}: {bad}', flush=True)
     split = config.data.split
     scored = rows[split]
     if setting.chosen:  # known now, not after minutes of scoring
@@ -107,7 +104,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         measured = setting.heuristic.report(
             setting.task, split, scored, scores, score, setting.chosen
         )
-        about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
+        about = {'skipped': bad.count, 'seconds': round(time.perf_counter() - started, 1)}
         for row in measured:
             if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are only in the file
                 print(_line(row, step, details), flush=True)
@@ -209,7 +206,7 @@ def count_tokens(config: ConfigDict) -> int:
     setting = resolve(config)
     total = 0.0
     for split in setting.splits:
-        sample, n = _rows(setting, split, splits.on_bad(config.data.skip_bad, []), SAMPLE)
+        sample, n = _rows(setting, split, BadRows(config.data.skip_bad), SAMPLE)
         sequences, _ = log_probs.distinct(
             [sequence for row in sample for sequence in row.sequences]
         )

@@ -569,7 +569,7 @@ MUTATIONS = [
         ),
         (
             'labels of QQP are swapped',
-            'data/tasks/classification.py',
+            'data/tasks/glue.py',
             "('not_duplicate', 'duplicate')",
             "('duplicate', 'not_duplicate')",
             'data/test_sets.py::test_every_set_is_the_same_from_every_source',
@@ -590,11 +590,48 @@ MUTATIONS = [
         ),
         (
             "RACE's passages are sorted as texts",
-            'data/tasks/race.py',
+            'data/tasks/qa.py',
             'int(digits or 0), text',
             '0, text + digits',
             'data/test_choice_sets.py::'
             'test_every_question_is_a_row_middle_school_first_and_passages_by_number',
+        ),
+        (
+            'a class outside TFDS is imported',
+            'data/readers/tfds.py',
+            '            check(inner)\n',
+            '',
+            'data/test_tasks_tfds.py::'
+            'test_a_class_outside_tfds_is_refused_before_its_module_is_imported',
+        ),
+        (
+            'quotation marks that join rows of a TSV are quoting',
+            'data/readers/tables.py',
+            "separate = rows if dialect['delimiter'] == '\\t' else 0",
+            'separate = 0',
+            'data/test_readers.py::test_quotation_marks_of_a_tsv_are_text_if_they_would_join_rows',
+        ),
+        (
+            'the ids of rows depend on bad rows before them',
+            'data/tasks/example.py',
+            '            yield row.where, (LeftOut if row.left_out else UserError)(row.why)\n            position += 1\n',
+            '            yield row.where, (LeftOut if row.left_out else UserError)(row.why)\n',
+            'data/test_published_defects.py::'
+            'test_qqp_leaves_its_cut_rows_out_says_so_in_one_line_and_keeps_an_empty_question',
+        ),
+        (
+            'a table is read again for dev',
+            'data/tasks/example.py',
+            "of_file = self.sources['train'] if shared else source",
+            'of_file = source',
+            'data/test_own.py::test_a_table_is_read_once_for_labels_training_and_dev',
+        ),
+        (
+            'the text between documents is trained on',
+            'data/document.py',
+            'document.text.split(how.split_at)',
+            '[document.text]',
+            'data/test_corpus.py::test_a_text_between_documents_divides_files_and_rows',
         ),
         (
             'a subset of the rows is the first of them',
@@ -926,7 +963,7 @@ MUTATIONS = [
         (
             'code that only a ledger names runs',
             'ablation/ablate.py',
-            'user_code.trust(config.pretrain)',
+            "# The user's own words may name code. The ledger's may not, without --trust_code.",
             'user_code.trust_everything()',
             'test_trust_code.py::test_no_program_runs_the_code_that_only_a_run_names',
         ),

@@ -2,6 +2,8 @@
 run, and mistakes."""
 
 import doctest
+import json
+import pathlib
 import pydoc
 
 import jax
@@ -185,7 +187,6 @@ def test_a_quotation_mark_of_the_prompt_is_closed_by_that_of_its_continuation(gp
         (lambda gpt1, tuned: gpt1.embed(None), 'rows is None, must be a list of texts'),
         (lambda gpt1, tuned: gpt1.embed({'texts': ['a']}), 'must be a list of texts'),
         (lambda gpt1, tuned: gpt1.embed(Frame(['text'])), 'rows is .*, must be a list of texts'),
-        (lambda gpt1, tuned: tuned.classify(Frame(['text'])), 'rows is .*, must be a list of rows'),
         (
             lambda gpt1, tuned: tuned.classify('The cat'),
             "rows is 'The cat', must be a list of rows",
@@ -267,22 +268,31 @@ def test_a_run_that_begins_with_another_keeps_the_user_s_operations(base, monkey
         gpt1_jax.pretrain('books', 'runs/other', config='pretrian')
 
 
-def test_the_fields_of_a_table_decide_what_is_held_out(base, monkeypatch):
+def test_the_arguments_for_a_table_are_fields_of_the_config(base, monkeypatch):
     monkeypatch.chdir(base)
     asked = []
     monkeypatch.setattr(finetuning, 'run', lambda config, directory: asked.append(config))
     monkeypatch.setattr(api, 'load', lambda directory: None)
-    table = 'a,o,y\n' + 'x,"[1, 2]",5\n' * 9
-    for name in ('own.csv', 'own_dev.csv'):
-        (base / name).write_text(table)
-    fields = {'custom.files.dev': 'own_dev.csv'}
+    fields = {'train.epochs': 2}
     gpt1_jax.finetune('own.csv', 'x', 'a', 'y', score=(0, 1234567), fields=fields)
     (config,) = asked
-    assert config.custom.files.dev == 'own_dev.csv' and not config.custom.dev_fraction
-    assert config.custom.score == (0, 1234567)
-    (base / 'own.csv').write_bytes(table.replace('x', 'é').encode('latin-1'))
-    gpt1_jax.finetune('own.csv', 'x', 'a', 'y', score=(0, 5), encoding='latin-1')
-    assert asked[-1].custom.encoding == 'latin-1'
+    assert config.custom.to_dict() == {
+        'data': 'own.csv',
+        'text': ('a',),
+        'label': 'y',
+        'choices': (),
+        'score': (0, 1234567),
+        'encoding': 'utf-8',
+    }
+    assert (config.init_from, config.train.epochs) == ('novels', 2)
+    gpt1_jax.finetune('own.csv', 'x', ['a', 'b'], 'y', choices='o', encoding='latin-1')
+    assert asked[-1].custom.encoding == 'latin-1' and asked[-1].custom.choices == ('o',)
+    assert asked[-1].custom.text == ('a', 'b')
+    gpt1_jax.finetune('copa', 'x', task='mine.py:COPA')
+    assert asked[-1].task == 'mine.py:COPA' and asked[-1].data.dir == 'copa'
+    frame = pytest.importorskip('pandas').DataFrame({'a': ['A cat.'], 'y': [1]})
+    gpt1_jax.finetune(frame, 'x', 'a', 'y')
+    assert json.loads(pathlib.Path(asked[-1].custom.data).read_text()) == {'a': 'A cat.', 'y': 1}
     with pytest.raises(UserError, match='^give text and label'):
         gpt1_jax.finetune('cola', 'x', 'a', 'y', task='cola')
 
@@ -301,7 +311,7 @@ def test_fine_tuning_from_python_on_a_table_and_on_a_set_of_the_paper(base, monk
     assert (cats.kind, cats.step) == ('finetune', 1)
     (answer,) = cats.classify(['A cat sat.'])
     assert answer['label'] in ('yes', 'no')
-    assert cats.config['custom']['dev_fraction'] == 0.1
+    assert cats.config['custom']['data'] == 'cats.csv'
     with pytest.raises(UserError, match='^give text and label, the columns of your rows, or task$'):
         gpt1_jax.finetune('cats.csv', 'runs/other', label='is_cat')
     with pytest.raises(UserError, match='^no-such-directory'):

@@ -113,7 +113,10 @@ def test_all_fields_with_a_wrong_value_are_named_at_once(tmp_path, fields):
             r'batch\.size = 12 in 1 microbatch\(es\) is not divisible by 8 devices',
         ),
         ({'train__steps': None, 'train__epochs': 2 * 10**9}, 'steps are too many'),
-        ({'model__n_ctx': 4000}, 'training tokens are less than one batch .8 x 4000.'),
+        (
+            {'model__n_ctx': 4000},
+            'training tokens are less than one window of 4000: give more text, or a smaller',
+        ),
     ],
 )
 def test_what_does_not_fit_the_devices_or_the_text_is_refused(tmp_path, overrides, message):

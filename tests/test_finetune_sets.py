@@ -34,10 +34,9 @@ def five_choice(directory):
     for split, n in (('train', 24), ('dev', 9)):
         table(
             directory / f'{split}.csv',
-            'id passage question a b c d e answer'.split(),
+            'passage question a b c d e answer'.split(),
             *(
                 (
-                    f'{split}{i}',
                     'The cat, "red" as bread,\nsat on a mat. ' * (1 + i % 3),
                     'Where?',
                     *WORDS[:4],
@@ -61,22 +60,21 @@ def story_cloze(directory):
     official.story_cloze(directory / 'cloze_test_val__spring2016.csv', official.STORIES * 20)
 
 
-def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pretrained, tmp_path):
+def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(
+    trusted_code, pretrained, tmp_path
+):
     for split, n in (('train', 24), ('dev', 9)):
         (tmp_path / split).mkdir()
-        table(
-            tmp_path / split / 'data.csv',
-            ('text', 'label'),
-            *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2]) for i in range(n)),
-        )
-    config = finetune_config(
-        'custom:sentiment',
-        tmp_path,
-        init_from=str(pretrained),
-        train__epochs=1,
-        custom__files__train='train/data.csv',
-        custom__files__dev='dev/data.csv',
+        reviews(tmp_path / split / 'data.csv', n)
+    code = (
+        'from gpt1_jax.data.tasks import Example, from_records\n'
+        "FILES = {'train': 'train/data.csv', 'dev': 'dev/data.csv'}\n"
+        "SET = from_records('set', 'classify', ('negative', 'positive'), FILES,\n"
+        "    lambda row: Example('', (row['text'],), label=row['label']))\n"
     )
+    (tmp_path / 'mine.py').write_text(code)
+    config = finetune_config('cola', tmp_path, init_from=str(pretrained), train__epochs=1)
+    config.task = f'{tmp_path}/mine.py:SET'
     with power_cut(2):
         finetuning.run(config, tmp_path / 'run')
     rows = (tmp_path / 'train' / 'data.csv').read_text()
@@ -105,26 +103,16 @@ def reviewed(pretrained, tmp_path_factory):
     reviews(directory / 'train.csv')
     config = finetune_config(
         'custom:sentiment',
-        directory,
+        directory / 'train.csv',
         init_from=str(pretrained),
         batch__lengths=1,
         train__epochs=1,
-        custom__files__dev=None,
-        custom__dev_fraction=0.3,
     )
     finetuning.run(config, directory / 'run')
     return config, directory
 
 
-@pytest.mark.parametrize(
-    'change',
-    [
-        {'labels': ('positive', 'negative')},
-        {'dev_seed': 5},
-        {'encoding': 'latin-1'},
-        {'label': 'long', 'labels': ('a', 'b')},
-    ],
-)
+@pytest.mark.parametrize('change', [{'encoding': 'latin-1'}, {'label': 'long'}])
 def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(
     reviewed, tmp_path, change
 ):
@@ -135,15 +123,6 @@ def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(
     )
     with pytest.raises(UserError, match='run holds another run .custom.'):
         finetuning.run(changed, tmp_path / 'run', allow_change=True)
-
-
-def test_a_finished_run_is_scored_by_another_metric(reviewed, tmp_path):
-    config, directory = reviewed
-    shutil.copytree(directory / 'run', tmp_path / 'run')
-    changed = override(config.copy_and_resolve_references(), {'custom__metrics': ('f1',)})
-    assert [
-        row['metric'] for row in finetuning.run(changed, tmp_path / 'run', allow_change=True)
-    ] == ['f1']
 
 
 def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_predictions(
@@ -191,13 +170,13 @@ def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_
     results.write(run / 'results.jsonl', [first, row])
 
     reviews(tmp_path / 'train.csv', 40)
-    assert fine_tuned.evaluate_run(workdir.load(run), 'dev', str(tmp_path))[0]['n'] == 12
+    assert fine_tuned.evaluate_run(workdir.load(run), 'dev', str(tmp_path))[0]['n'] == 4
     assert (run / 'predictions_dev.jsonl').read_text() == own and len(
         list(run.glob('predictions_*.jsonl'))
     ) == 4
     evaluations = model_card.evaluations(workdir.load(run), row['step'], row['digest'])
     assert [line for line in evaluations if 'finetune' in line] == [
-        f'sentiment, {split}, {file}, finetune: accuracy {found["value"]:.4f} (n = {found["n"]})'
+        f'train, {split}, {file}, finetune: accuracy {found["value"]:.4f} (n = {found["n"]})'
         for split, file, found in (('dev', 'train.csv', first), ('test', 'new.csv', row))
     ]
 
@@ -257,11 +236,12 @@ def test_each_kind_of_set_trains_and_is_scored(pretrained, tmp_path, name, make,
     assert [row['metric'] for row in rows] == metrics and all(
         -1 <= row['value'] <= 1 for row in rows
     )
-    assert rows[0]['task'] == name.rpartition(':')[2] and rows[0]['n'] == n
+    assert rows[0]['n'] == n
+    assert rows[0]['task'] == (name if ':' not in name else tmp_path.name)
     predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
     assert len(predictions) == n and max(len(p['scores']) for p in predictions) == width
     if 'five_choice' in name:
-        assert [(p['id'], p['gold']) for p in predictions] == [(f'dev{i}', i % 4) for i in range(9)]
+        assert [(p['id'], p['gold']) for p in predictions] == [(str(i), i % 4) for i in range(9)]
     # The run's directory is enough to score again.
     again = fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'dev')
     assert [row['value'] for row in again] == [row['value'] for row in rows]

@@ -15,9 +15,9 @@ import nbformat
 import numpy as np
 import pytest
 
-from gpt1_jax.data.tasks import custom
+from gpt1_jax.data.tasks import own
 from gpt1_jax.runs import workdir
-from own_sets import LINES, lines
+from own_sets import lines
 from tiny import ROOT, WORDS, corpus
 
 pytestmark = pytest.mark.full
@@ -195,11 +195,10 @@ def test_fine_tuning(tmp_path, monkeypatch, pretrained):
 def test_the_states_of_json_lines_are_plotted(tmp_path, monkeypatch):
     monkeypatch.setenv('MPLBACKEND', 'agg')
     (tmp_path / 'dev.jsonl').write_text(lines([{'t': f'x{i}', 'y': 'ab'[i % 2]} for i in range(8)]))
-    task = custom.task(
-        LINES | {'name': 'mine', 'segments': [['t']], 'label': 'y', 'labels': ['a', 'b']}
-    )
+    (tmp_path / 'dev.jsonl').rename(tmp_path / 'train.jsonl')
+    task = own.whole(own.task(str(tmp_path), 't', 'y'))
     tuned = types.SimpleNamespace(
-        config={'data': {'dir': str(tmp_path)}},
+        config={'data': {'dir': str(tmp_path / 'train.jsonl')}},
         fitted=types.SimpleNamespace(task=task),
         embed=lambda texts: np.random.rand(8, 3),
     )

@@ -144,11 +144,10 @@ def test_a_score_of_soft_labels_is_their_mean(tmp_path):
 
 
 def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path):
-    path, params = fitted(tmp_path, 'custom:rating', custom__squared=True)
+    path, params = fitted(tmp_path, 'custom:rating', custom__score=(1, 6.5))
     for row, (a, _) in zip(answers(path, [{'text': a} for a, _ in PAIRS]), PAIRS, strict=True):
         (output,) = outputs(params, states(params, a))
-        # Of 1 to 7
-        assert row == {'id': row['id'], 'score': pytest.approx(1 + 6 * output, abs=1e-4)}
+        assert row == {'id': row['id'], 'score': pytest.approx(1 + 5.5 * output, abs=1e-4)}
 
 
 def test_an_output_that_ends_in_csv_has_the_columns_of_the_input(tmp_path):
@@ -200,14 +199,14 @@ def test_a_bad_row_is_named_or_left_out(tmp_path):
     file.write_text(''.join(json.dumps(row) + '\n' for row in [*rows, {'texts': ['A cat sat.']}]))
     with pytest.raises(
         UserError,
-        match=r'new.jsonl: row 4: 1 texts, expected 2; --skip_bad '
+        match=r'new.jsonl: line 4: 1 texts, expected 2 .* --skip_bad '
         r'leaves such rows out$',
     ):
         predict.run(path, file, tmp_path / 'out.jsonl')
     assert not (tmp_path / 'out.jsonl').exists()
     found, bad = predict.run(path, file, tmp_path / 'out.jsonl', skip_bad=True)
     assert [row['id'] for row in found] == ['0', '2'] and len(bad) == 2
-    assert bad[0] == f'{file}: row 4: 1 texts, expected 2'
+    assert bad[0] == f'{file}: line 4: 1 texts, expected 2 (n_texts of the task)'
     assert bad[1].startswith(f'{file}: race: row 1: ') and 'leave no room' in bad[1]
     file.write_text(json.dumps(rows[1]) + '\n')
     with pytest.raises(UserError, match=f'^{file}: race: no examples left, 1 were skipped'):

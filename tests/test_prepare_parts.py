@@ -118,7 +118,7 @@ def test_a_copy_of_validation_text_is_refused_in_whichever_part_it_is(made, tmp_
     assert (
         len(text) >= 1000
         and len(refused) == 1
-        and f'a.parquet:{row} has the same text as' in refused[0]
+        and f'a.parquet: row {row} has the same text as' in refused[0]
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from gpt1_jax import storage
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.quickstart import PRONOUNS
+from gpt1_jax.data.tasks.pronouns import PRONOUNS
 from gpt1_jax.errors import UserError
 
 # A sentence ends at . ! or ? with closing marks, before white space and a capital. Mr. and the like
@@ -172,7 +172,7 @@ def write(
 
 
 def _record(item):
-    """Returns an item with the fields that gpt1_jax/data/tasks/quickstart.py reads."""
+    """Returns an item with the fields that gpt1_jax/data/tasks (qa, pronouns) reads."""
     if not item.choices:
         return {'id': item.id, 'text': item.texts[0], 'label': PRONOUNS[item.label]}
     return {

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.quickstart import PRONOUNS
+from gpt1_jax.data.tasks.pronouns import PRONOUNS
 
 HISTORY = 2  # words
 DISCOUNT = 0.75  # the customary value: 0.5 and 0.9 change no task's accuracy by a point

@@ -169,7 +169,7 @@ def recompute(contents: dict, file: pathlib.Path) -> dict:
     """Returns the ledger's row of the confirmation, after its chain, its trials and its verdict
     were computed again. UserError naming what does not agree."""
     rows = contents['ledger']
-    ledger.check(rows, f'{file}: ledger')
+    heads = ledger.check(rows, f'{file}: ledger')
     chosen = [row for row in rows if row['key'] == contents['confirmation']]
     if len(chosen) != 1 or chosen[0]['stage'] != 'confirm' or 'runs' not in chosen[0]:
         raise UserError(f'{file}: its ledger lacks the confirmation of {contents["idea"]!r}')
@@ -181,6 +181,11 @@ def recompute(contents: dict, file: pathlib.Path) -> dict:
     pairs = [(by_key[ours], by_key[theirs]) for ours, theirs in row['runs']]
     for pair in pairs:
         for trial in pair:
+            if trial['ledger'] not in heads:
+                raise UserError(
+                    f'{file}: trial {trial["key"]} was trained after other lines than its ledger '
+                    'has: confirmations are hidden'
+                )
             if trial['loss'] != trial['curve'][-1][1]:
                 raise UserError(f'{file}: trial {trial["key"]}: its loss is not that of its curve')
     again = ledger.measured(pairs, row['least'], row['warning'])

@@ -40,6 +40,7 @@ def run(
         # For a program that is run by its module. gpt1 did so before these imports
         startup.with_huge_pages()
     terminal.guard(ends_with_output)
+    sys.argv[1:] = map(terminal.typed, sys.argv[1:])
     # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     logging.set_verbosity(logging.FATAL)
     warnings.showwarning = _show_warning
@@ -263,12 +264,13 @@ def define_row_flags() -> None:
         lower_bound=1,
     )
     flags.DEFINE_string('join_with', ' ', 'what is put between joined rows')
+    flags.DEFINE_string('split_at', None, "a text between documents, such as '<|endoftext|>'")
 
 
 def join() -> Join:
     """The document.Join of these flags."""
     f = flags.FLAGS
-    return Join(f.join_by, f.join_characters, f.join_with)
+    return Join(f.join_by, f.join_characters, f.join_with, f.split_at)
 
 
 def _fail(message, status):

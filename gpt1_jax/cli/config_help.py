@@ -14,12 +14,27 @@ from gpt1_jax.cli import config_file
 
 WIDTH = 120
 COLUMN = 44  # where comments begin
+# The fields that most runs set. As many as there are, at most TEN, are listed first
+TEN = 10
+FIRST = (
+    *('custom.data', 'custom.text', 'custom.label'),
+    *('data.corpus', 'data.valid', 'data.dir', 'init_from', 'tokenizer.vocab_size'),
+    *('model.n_layer', 'model.n_embd', 'model.n_ctx', 'model.dtype'),
+    *('batch.size', 'optimizer.peak_rate', 'train.steps', 'train.epochs', 'eval.splits', 'seed'),
+)
 
 
 def lines(config: ConfigDict, comments: dict[str, str]) -> list[str]:
-    """Lines for the terminal. The arguments are the result of `load`."""
+    """Lines for the terminal, the fields that most runs set first. The arguments are the result of
+    `load`."""
+    known = {name: (name, value, kind) for name, value, kind in fields(config)}
+    first = [known[name] for name in FIRST if name in known][:TEN]
+    return [*_lines(first, comments), '', 'All fields:', '', *_lines(known.values(), comments)]
+
+
+def _lines(chosen, comments):
     found = []
-    for name, value, kind in fields(config):
+    for name, value, kind in chosen:
         what = f'  {name}: {kind} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
         found += textwrap.wrap(
             f'{what:{COLUMN - 2}}  {comments[name]}', WIDTH, subsequent_indent=' ' * COLUMN

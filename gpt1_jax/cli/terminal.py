@@ -46,3 +46,16 @@ def guard(ends: bool = False) -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.stdout = output if ends else Stream(output)
     sys.stderr = Stream(sys.stderr or open(os.devnull, 'w', encoding='utf-8'))
+
+
+def typed(argument: str) -> str:
+    """An argument as users of other programs mean it: -h, and ~ for the home directory.
+
+    A shell leaves the ~ of --out=~/x as it is.
+    """
+    if argument == '-h':
+        return '--help'
+    flag, equals, value = argument.partition('=')
+    if not equals or '~' not in value or flag in ('--prompt', '--stop'):
+        return argument
+    return flag + equals + ','.join(map(os.path.expanduser, value.split(',')))

@@ -7,28 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gpt1_jax.errors import UserError
-
-# Bytes of a document or a row, whatever file it comes from. Parsing a row takes about three times
-# as much memory.
-LONGEST = 2**27
-
-
-def too_long(where: str) -> UserError:
-    """The error for a document or row of more than LONGEST bytes.
-
-    where: its file and line or row.
-    """
-    return UserError(
-        f'{where} is longer than {LONGEST >> 20} MiB, too long for one document or row'
-    )
+from gpt1_jax.data import rows as rows_lib
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
     """A document, or a row that may become a part of one.
 
-    name: a path, path:line or the source's own name, for error messages.
+    name: its file and place, for error messages.
     text: any text, not yet cleaned.
     key:  a row's value in the column by which rows are joined.
     """
@@ -44,7 +30,7 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Join:
-    """Which rows of a file form a document. By default each row is a document.
+    """Which rows of a file, or parts of rows, form a document. By default each row is a document.
 
     A newline token follows every document, and whole documents are held out, so rows that are
     sentences should be joined.
@@ -52,11 +38,13 @@ class Join:
                 the file.
     characters: the most characters of a document, unless a single row has more.
     between:    the text put between two rows.
+    split_at:   a text between documents, such as '<|endoftext|>'. It is no part of them.
     """
 
     key: str | None = None
     characters: int | None = None
     between: str = ' '
+    split_at: str | None = None
 
     def __bool__(self) -> bool:
         return self.key is not None or self.characters is not None
@@ -64,7 +52,9 @@ class Join:
     def __str__(self) -> str:
         by = [f'by {self.key!r}'] * (self.key is not None)
         by += [f'up to {self.characters} characters'] * (self.characters is not None)
-        return f'rows joined {" and ".join(by)} with {self.between!r}'
+        joined = [f'rows joined {" and ".join(by)} with {self.between!r}'] * bool(by)
+        split = [f'split at {self.split_at!r}'] * (self.split_at is not None)
+        return ', '.join(joined + split)
 
 
 def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
@@ -89,12 +79,27 @@ def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
             name = row.name
             key = row.key
             longer = len(row.text)
-        if longer > LONGEST:
-            raise too_long(f'{name}: the document of joined rows that begins here')
+        if longer > rows_lib.LONGEST:
+            raise rows_lib.too_long(f'{name}: the document of joined rows that begins here')
         texts.append(row.text)
         length = longer
     if texts:
         yield Document(name, how.between.join(texts))
+
+
+def divided(documents: Iterable[Document], how: Join) -> Iterator[Document]:
+    """Divides documents at how.split_at, which may stand on a line or inside a line.
+
+    Line breaks beside it, and parts of white space, are no text.
+    """
+    if how.split_at is None:
+        yield from documents
+        return
+    for document in documents:
+        for part in document.text.split(how.split_at):
+            if not part.isspace() and part:
+                yield Document(document.name, part.strip('\r\n'))
+        del document
 
 
 def text_digest(document: Document) -> bytes:

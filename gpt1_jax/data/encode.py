@@ -17,7 +17,6 @@ import collections
 import concurrent.futures
 import contextlib
 import functools
-import hashlib
 import itertools
 import multiprocessing
 import os
@@ -101,14 +100,11 @@ def encode(
     label: str = 'encoding',
     characters: int | None = None,
     shard_tokens: int = SHARD_TOKENS,
-    expected: dict | None = None,
 ) -> dict:
     """Writes the documents' shards into `directory` and returns the split's entry in the manifest.
 
     characters:   the characters of all documents together, if known, to estimate the time left.
     shard_tokens: a shard ends with the unit that brings it to this many tokens.
-    expected:     the entry of a finished directory, whose damaged shards are made again. UserError,
-                  with nothing written, if the documents would give other tokens.
     Returns {documents, tokens, unknown, shards: [{file, documents, tokens, unknown, sha256}]}.
     Memory holds a shard, a document and a few units for each process.
     """
@@ -118,18 +114,12 @@ def encode(
     report = reporter(label, 'tokens', characters)
     work = functools.partial(_encode, tokenizer)
 
-    def make_again(chosen):
-        return np.concatenate(
-            [np.zeros(0, DTYPE), *(ids for _, ids in ordered_map(work, chosen, processes))]
-        )
-
-    done, rest = shards.keep(directory, units(documents), key, shard_tokens, report, make_again)
+    done, rest = shards.keep(directory, units(documents), key, shard_tokens, report)
     arrays: list[np.ndarray] = []
     made_from: list[tuple[int, bytes]] = []
 
     def close():
         data = np.concatenate(arrays).tobytes()
-        _check_expected(directory, len(done), data, expected)
         done.append(shards.write(directory, len(done), data, made_from, key))
         arrays.clear()
         made_from.clear()
@@ -143,8 +133,6 @@ def encode(
         report(unit.documents, len(ids), unit.characters)
     if any(map(len, arrays)):
         close()
-    if expected is not None and len(done) < len(expected['shards']):
-        _check_expected(directory, len(done), b'', expected)
     shards.remove_others(directory, len(done))
     return _entry(done)
 
@@ -189,19 +177,6 @@ def _entry(records):
         **totals,
         'shards': [{name: record[name] for name in shards.FIELDS} for record in records],
     }
-
-
-def _check_expected(directory, number, data, expected):
-    """UserError if a shard's hash differs from a finished directory's entry, if there is one."""
-    if expected is None:
-        return
-    wanted = expected['shards'][number]['sha256'] if number < len(expected['shards']) else None
-    if hashlib.sha256(data).hexdigest() != wanted:
-        raise UserError(
-            f'{directory / shards.name(number)}: the text gives other tokens now than it was '
-            'prepared with (it was edited, or spaCy or ftfy is another version): choose another '
-            f'directory, or delete {directory.parent}'
-        )
 
 
 def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tuple]:

@@ -4,19 +4,18 @@ Each function takes rows that are read already, so that no file is read twice, a
 of one line each.
 """
 
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.data.tasks.example import Task
+from gpt1_jax.data.tasks.example import SEVERAL, Task
 from gpt1_jax.errors import shown
 
 MISSING = frozenset(('nan', 'na', 'n/a', '#n/a', 'none', 'null', 'nil'))
 NAMED = 5  # the most labels that a line names
-REMEDY = (
-    'list the right ones, --config.custom.labels=A,B --config.data.skip_bad=True, or mend the file'
-)
+REMEDY = 'mend the file, or name the right ones in a Python file (gpt1 help tasks)'
 
 
 def warnings(
@@ -42,6 +41,7 @@ def warnings(
         + missing(by_name)
         + header(by_name, column)
         + alike(by_name)
+        + combined(by_name)
         + one_sided(task.labels, counts)
     )
 
@@ -101,6 +101,15 @@ def alike(counts: dict[str, int]) -> list[str]:
                     f'in {what} only: {REMEDY}'
                 )
     return lines
+
+
+def combined(counts: dict[str, int]) -> list[str]:
+    """A line if a label is a list of other labels, because rows have several labels."""
+    for name in counts:
+        parts = re.split(r'\s*[,;|/+]\s*', name)
+        if len(parts) > 1 and all(part in counts for part in parts):
+            return [f'label {_rows(name, counts)} holds other labels: {SEVERAL}']
+    return []
 
 
 def one_sided(labels: Sequence[str], counts: dict[str, Counter]) -> list[str]:

@@ -1,63 +1,75 @@
-"""Section 4.1: the files of a corpus, the meaning of their extensions, and their decompressed
-contents.
+"""Names of text and tables to paths: a file, a directory, a pattern, each also in an object store
+(storage), hf:USER/NAME and tfds:..., and the contents of a file, decompressed.
 
-A file is on the local disk or in an object store (storage).
+The same for corpora and labelled sets: what a file is follows from its extensions, and its split
+from its name.
 """
 
 import contextlib
+import functools
+import glob
 import io
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from gpt1_jax import storage
+from gpt1_jax.data import hub
+from gpt1_jax.errors import UserError
 
-# A document, a record a line, a record a row
-TEXT = 'text'
-JSON_LINES = 'JSON lines'
-PARQUET = 'Parquet'
+# {extension: a key of readers.READERS}
 KINDS = {
-    '.txt': TEXT,
-    '.train': TEXT,
-    '.dev': TEXT,
-    '.test': TEXT,  # the last three are BabyLM's
-    '.jsonl': JSON_LINES,
-    '.json': JSON_LINES,
-    '.parquet': PARQUET,
+    '.txt': 'txt',
+    '.train': 'txt',
+    '.dev': 'txt',
+    '.test': 'txt',  # the last three are BabyLM's
+    '.jsonl': 'jsonl',
+    '.json': 'json',
+    '.parquet': 'parquet',
+    '.csv': 'csv',
+    '.tsv': 'tsv',
 }
+TABLES = ('.csv', '.tsv', '.jsonl', '.json', '.parquet')
 COMPRESSED = {'.gz': 'gzip', '.bz2': 'bz2', '.zst': 'zstd', '.lz4': 'lz4'}
-# Names of validation data. `_HELD_OUT` finds these, and test, in names of files and directories
-DEV = ('dev', 'val', 'valid', 'validation', 'eval')
-_HELD_OUT = re.compile(rf'(?i)(^|[-_.])({"|".join(DEV)}|test)(?=[-_]?\d|\.|$)')
+SPLITS = {
+    'train': ('train',),
+    'dev': ('dev', 'val', 'valid', 'validation', 'eval'),
+    'test': ('test',),
+}
+# Names of validation and test data, in names of files and directories
+_HELD_OUT = re.compile(rf'(?i)(^|[-_.])({"|".join(SPLITS["dev"])}|test)(?=[-_]?\d|\.|$)')
+OF_SHARDS = r'-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?'
+TFDS = 'tfds:'
 # For messages
 READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRESSED)}'
+# A file that every run's directory has from its start (runs/workdir.py)
+RUN = 'environment.jsonl'
 
 
 def kind(name: str) -> str | None:
-    """TEXT, JSON_LINES or PARQUET by a file's extensions, None for other extensions."""
-    *_, inner, last = ('', *os.path.basename(name).split('.'))
+    """The key of readers.READERS for a file's extensions, None for other extensions."""
+    if name.startswith(TFDS):
+        return 'tfds'
+    *_, inner, last = ('', *os.path.basename(name).lower().split('.'))
     if f'.{last}' not in COMPRESSED:
         return KINDS.get(f'.{last}')
     found = KINDS.get(f'.{inner}')
-    return None if found == PARQUET else found  # Parquet compresses its own pages
+    return None if found == 'parquet' else found  # Parquet compresses its own pages
 
 
-def in_directories(name: str) -> bool:
-    """Whether a file is read if only its directory is named.
+def is_text(name: str) -> bool:
+    """Whether a file is read as pretraining text if only its directory is named.
 
-    A plain .json is not read, because beside a corpus it holds metadata.
+    A plain .json and tables are not, because beside a corpus they hold metadata.
     """
-    return kind(name) is not None and not name.endswith('.json')
+    return kind(name) in ('txt', 'jsonl', 'json', 'parquet') and not name.endswith('.json')
 
 
-def is_held_out(name: str) -> bool:
-    """Whether a path has a name of validation or test data, in the file or in a directory.
-
-    Such as dev/a.txt, a.test, validation-00000-of-00001.parquet.
-    """
-    return any(map(_HELD_OUT.search, pathlib.PurePath(name).parts))
+def is_file(source: str) -> bool:
+    """Whether a source is a file, rather than a TFDS data set."""
+    return not source.startswith(TFDS)
 
 
 @contextlib.contextmanager
@@ -78,3 +90,247 @@ def opened(name: str) -> Iterator[BinaryIO]:
             if hasattr(stream, 'peek')
             else stack.enter_context(io.BufferedReader(stream, 1 << 20))
         )
+
+
+# Labelled sets
+
+
+def splits(place: str) -> dict[str, str]:
+    """{split: path} of a table, or of the tables of a directory or hf:USER/NAME by their names.
+
+    'train' is always there. Prints which tables of a directory are not read. UserError for another
+    extension, and if there is no table for train or several for a split.
+    """
+    directory = _downloaded(place) if hub.is_name(place) else storage.path(place)
+    if not directory.is_dir():
+        if f'.{kind(str(place))}' not in TABLES:
+            raise UserError(f'{place}: must end in one of {", ".join(TABLES)}')
+        return {'train': str(directory)}
+    files = [file for file in sorted(directory.iterdir()) if f'.{kind(file.name)}' in TABLES]
+    found: dict[str, str] = {}
+    for split, names in SPLITS.items():
+        own = [file for file in files if re.sub(OF_SHARDS, '', file.name.split('.')[0]) in names]
+        if len(own) > 1:
+            raise UserError(
+                f'{place}: holds {" and ".join(file.name for file in own)}: give one file'
+            )
+        found |= {split: str(file) for file in own}
+    if 'train' not in found:
+        kinds = ', '.join(f'train{suffix}' for suffix in TABLES)
+        raise UserError(f'{place}: none of {kinds} in it')
+    for file in files:
+        if str(file) not in found.values():
+            read = ', '.join(map(os.path.basename, found.values()))
+            _say(f'warning: {file} is not read: the splits are {read}')
+    return found
+
+
+@functools.cache  # prints each line once, however often a set is read
+def _say(line):
+    print(line, flush=True)
+
+
+def _downloaded(name):
+    """Downloads the splits of hf:USER/NAME, and returns their directory: data, or the whole."""
+    patterns = [
+        f'{folder}{stem}*{suffix}'
+        for folder in ('', 'data/')
+        for stem in ('train', 'dev', 'val', 'eval', 'test')
+        for suffix in TABLES
+    ]
+    place = hub.download(name, 'dataset', tuple(patterns))
+    if not place.is_dir():
+        raise UserError(f'{name}: no train.csv, train.parquet or the like in it, nor in its data/')
+    folder = place / 'data'
+    return folder if folder.is_dir() else place
+
+
+# Corpora
+
+
+def expand(
+    spec: str | os.PathLike | Sequence[str | os.PathLike], split_files: bool | None = True
+) -> tuple[list[str], list[str]]:
+    """(the files of one spec or several, each once, lines on the files that are not read).
+
+    `tfds:...` stays as it is. Not read are files with other extensions, behind links to
+    directories, and in directories of runs. Hidden files are left out silently.
+    split_files: about files of directories and patterns whose names say validation or test data.
+    False leaves them out, unless all files have such names. None reads them. In both cases there is
+    a line on them. UserError for a spec that names no file, or one that is not read.
+    """
+    specs = as_list(spec)
+    if not specs or not all(specs):
+        raise UserError(
+            'corpus: no file, directory or other source given, or one with an empty name'
+        )
+    found = []
+    lines = []
+    for one in specs:
+        names, left = _expand_one(one)
+        names, held_out = _without_held_out(names, split_files)
+        found += names
+        lines += [f'{one}: {line}' for line in left + held_out]
+    return list(dict.fromkeys(found)), lines
+
+
+def as_list(spec: Any) -> list[str]:
+    """One spec or several as a list of strings."""
+    specs = [spec] if isinstance(spec, (str, os.PathLike)) else spec
+    return [os.path.expanduser(one) for one in specs]
+
+
+def _expand_one(spec):
+    """(the sources of one spec, lines on the files that are left out)."""
+    if not is_file(spec):
+        return [spec], []
+    if hub.is_name(spec):
+        patterns = tuple(f'*{suffix}' for suffix in KINDS)
+        spec = str(hub.download(spec, 'dataset', patterns))
+    path = storage.path(spec)
+    remote = storage.remote(spec)
+    lines = []
+    if storage.generation(path) != storage.ABSENT if remote else path.is_file():
+        found = [spec]
+    elif path.is_dir():
+        found, lines = _below(spec)
+        if not found:
+            raise UserError(
+                f'{spec}: no text file in this directory, {"; ".join(lines) or "it is empty"}'
+            )
+    elif glob.has_magic(spec):
+        found, lines = _matching(spec)
+        if not found:
+            raise UserError(f'{spec}: no file matches this pattern')
+    elif path.exists():
+        raise UserError(
+            f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read '
+            'several times'
+        )
+    else:
+        raise UserError(f'{spec}: no such file or directory')
+    for file in found:
+        if kind(file) is None:
+            raise UserError(f'{file}: unknown extension, must be one of these: {READ}')
+    return found if remote else list(map(_normal, found)), lines
+
+
+def _matching(pattern):
+    """(the files that match a pattern, lines on the directories of runs that are left out)."""
+    if storage.remote(pattern):  # as on a local disk, * begins no hidden name
+        return [name for name in storage.glob(pattern) if '/.' not in name or '/.' in pattern], []
+    found = sorted(filter(_is_file, glob.glob(pattern, recursive=True)))
+    # Directories that the pattern chose, not those that it names
+    named = pathlib.Path(os.path.dirname(re.split(r'[*?[]', pattern)[0]))
+    parents = {parent for name in found for parent in pathlib.Path(name).parents}
+    runs = {
+        parent for parent in parents if not named.is_relative_to(parent) and (parent / RUN).exists()
+    }
+    return [name for name in found if runs.isdisjoint(pathlib.Path(name).parents)], _on_runs(runs)
+
+
+def _without_held_out(found, split_files):
+    """(the found files that `split_files` keeps, [a line on the others] if there are)."""
+    # Without the common directory: if all files are in a/dev, the user means 'dev'
+    base = os.path.commonpath(found) if len(found) > 1 else ''
+    held_out = [
+        name
+        for name in found
+        if any(map(_HELD_OUT.search, pathlib.PurePath(os.path.relpath(name, base or '.')).parts))
+    ]
+    if split_files or len(found) == 1 or len(held_out) in (0, len(found)):
+        return found, []
+    which = (
+        f'{len(held_out):,} of {len(found):,} files are named as validation or test data (such as '
+        f'{os.path.relpath(held_out[0], base)})'
+    )
+    if split_files is None:
+        way_out = 'split_files=False leaves them out, True reads them without this notice'
+        return found, [f'{which} and are read as well: {way_out}']
+    return [name for name in found if name not in held_out], [f'{which} and are left out']
+
+
+def _normal(name):
+    """The shortest name of a file: 'a' for 'b/../a'.
+
+    If b is a link, its parent is elsewhere and the name stays.
+    """
+    short = os.path.normpath(name)
+    return short if os.path.realpath(short) == os.path.realpath(name) else name
+
+
+def _below(directory):
+    """(the files below a directory that are read, by name, and lines on the files that are not).
+
+    Hidden files and files in hidden directories (.git) are left out silently. Links to directories
+    are not followed.
+    """
+    links: list[str] = []
+    if storage.remote(directory):
+        names = storage.files(storage.path(directory))
+        runs = [os.path.dirname(name) for name in names if os.path.basename(name) == RUN]
+        found = sorted(
+            f'{directory.rstrip("/")}/{name}'
+            for name in names
+            if '/.' not in f'/{name}'
+            and not any(pathlib.PurePath(name).is_relative_to(run) for run in runs)
+        )
+    else:
+        found, runs, links = _walked(directory)
+    others = sorted(os.path.basename(name) for name in found if not is_text(name))
+    lines = _on_runs(runs)
+    if links:
+        lines.append(
+            f'directories behind links are not read ({len(links):,}, such as {min(links)}): also '
+            'name them'
+        )
+    if others:
+        shown = ', '.join(others[:3]) + ', ...' * (len(others) > 3)
+        lines.append(
+            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are read: '
+            f'{READ}; a table or a .json file only if it is named itself'
+        )
+    return list(filter(is_text, found)), lines
+
+
+def _walked(directory):
+    """(the files below a local directory, the directories of runs in it, links to directories)."""
+
+    # pathlib and glob would silently leave out a directory that cannot be listed
+    def refuse(error):
+        raise error
+
+    found: list[pathlib.Path] = []
+    runs = []
+    links = []
+    for at, directories, names in os.walk(directory, onerror=refuse):
+        if RUN in names:
+            runs.append(os.path.relpath(at, directory))
+            directories.clear()  # not walked: a run may be deleting files there
+            continue
+        directories[:] = [name for name in directories if not name.startswith('.')]
+        paths = [
+            pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')
+        ]
+        found += filter(_is_file, (path for path in paths if path.exists() or is_text(str(path))))
+        links += [path.name for path in paths if path.is_symlink() and path.is_dir()]
+    return list(map(str, sorted(found))), runs, links
+
+
+def _on_runs(runs):
+    """[a line on the directories of runs that are left out], or []."""
+    if not runs:
+        return []
+    return [f'directories of runs are not read ({len(runs):,}, such as {min(runs)})']
+
+
+def _is_file(path):
+    """Whether a path is a file.
+
+    UserError for a link to nothing, because its text would be left out silently.
+    """
+    if pathlib.Path(path).is_file():
+        return True
+    if os.path.islink(path) and not os.path.exists(path):
+        raise UserError(f'{path}: a link to a file that does not exist')
+    return False

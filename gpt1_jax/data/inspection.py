@@ -20,7 +20,6 @@ WIDTH = 110  # characters of a line
 # A sequence longer than WHOLE shows only AROUND tokens on both sides of each special token
 WHOLE = 64
 AROUND = 8
-MOST_BINS = 21  # a score of at most so many integers is counted by integer
 
 
 def lines(
@@ -114,16 +113,9 @@ def _statistics(task, encoded, n_ctx):
     labels = [row.label for row in encoded if row.label is not None]
     found = [('rows', [f'{n:,}'])]
     if labels and task.score:
-        found.append(
-            (
-                'score',
-                [
-                    f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, largest '
-                    f'{max(labels):g}',
-                    *_counted(_bins(task.score, labels)),
-                ],
-            )
-        )
+        low, high = min(labels), max(labels)
+        mean = sum(labels) / len(labels)
+        found.append(('score', [f'smallest {low:g}, mean {mean:.4g}, largest {high:g}']))
     elif labels:
         counts = Counter(labels)
         found.append(
@@ -146,13 +138,30 @@ def _statistics(task, encoded, n_ctx):
             ],
         )
     )
-    found.append(('cut', [f'{cut:,} rows, {cut / n:.1%}']))
+    found.append(('cut', [f'{cut:,} rows, {cut / n:.1%}', *limits(task, n_ctx, cut)]))
     indent = max(len(name) for name, _ in found)
     return [
         f'{name if not i else "":<{indent}}  {text}'
         for name, texts in found
         for i, text in enumerate(texts)
     ]
+
+
+def limits(task: Task, n_ctx: int, cut: int) -> list[str]:
+    """Lines that say how much of each text is read, if texts of some rows are cut."""
+    segments = len(task.segments or task.columns or range(task.n_texts)) + (task.head == 'choice')
+    if not cut:
+        return []
+    if task.cut is not None:
+        return [f'of text {task.cut + 1}, which is cut to what the others leave of {n_ctx} tokens']
+    kept = n_ctx // segments - 2
+    lines = [f'each of {segments} segments keeps its first {kept} of {n_ctx} tokens']
+    if segments > 1:
+        lines.append(
+            'in a Python file, n_texts=2, segments=(2,), cut=0 makes two texts one segment, of '
+            'which only the first is cut (gpt1 help tasks)'
+        )
+    return lines
 
 
 def _counted(counts):
@@ -163,16 +172,3 @@ def _counted(counts):
     return [
         f'{str(name):<{wide}}  {count:>{high},}  {count / total:>6.1%}' for name, count in counts
     ]
-
-
-def _bins(score, values):
-    """(bin, count) of scores, by the nearest integer.
-
-    Scores with too many integers, or limits that are no integers, are counted in ten equal bins.
-    """
-    low, high = score
-    if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
-        counts, _ = np.histogram(values, np.arange(low, high + 2) - 0.5)
-        return list(zip(range(int(low), int(high) + 1), counts))
-    counts, edges = np.histogram(values, 10, score)
-    return [(f'{a:.4g} to {b:.4g}', n) for a, b, n in zip(edges, edges[1:], counts)]

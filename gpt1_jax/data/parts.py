@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpt1_jax import storage
-from gpt1_jax.data import files, records
+from gpt1_jax.data import files
+from gpt1_jax.data.readers import parquet
 from gpt1_jax.errors import UserError
 
 # The number of a process in an indexed Job of Kubernetes and in a SLURM array
@@ -92,11 +93,11 @@ def slices(
     for source, size in zip(sources, sizes):
         first = part_of(2 * start)
         last = part_of(2 * (start + size) - 1)
-        if first >= last or whole_files or files.kind(source) != files.PARQUET:
+        if first >= last or whole_files or files.kind(source) != 'parquet':
             if part_of(2 * start + size) == part.index:
                 yield source, None
         elif first <= part.index <= last:
-            groups = records.row_group_sizes(source)
+            groups = parquet.row_group_sizes(source)
             whole = max(1, sum(groups))
             middles = (2 * end - own for own, end in zip(groups, itertools.accumulate(groups)))
             chosen = tuple(

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from gpt1_jax import storage
-from gpt1_jax.data import bpe_training, encode, parts, prepared, sources
+from gpt1_jax.data import bpe_training, encode, parts, prepared, shards, sources
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -37,8 +37,7 @@ class PrepareConfig:
     processes:   the most processes (default: one for each core). A small corpus takes fewer. The
                  result does not depend on their number.
     verify:      whether to compare the hashes of a finished directory's text and shards, and not
-                 only their sizes (shards in an object store are always verified). Damaged shards
-                 are repaired.
+                 only their sizes (shards in an object store are always verified).
     join:        which rows of Parquet, JSON lines and TFDS data form a document (data/document.py).
     part:        prepare only this part of the corpus, in out/part-I-of-N, for `merging.merge`.
                  Needs a tokenizer.
@@ -115,7 +114,10 @@ def prepare(
     lock: Callable[[storage.Path], AbstractContextManager],
     replace: bool = False,
 ) -> dict[str, Any]:
-    """Writes a prepared directory, or finishes or repairs the one there, and returns its manifest.
+    """Writes a prepared directory, or finishes the one there, and returns its manifest.
+
+    Shards of a directory that was begun, or that has a damaged file, are kept as far as they match
+    the text.
 
     lock:    runs.lock.hold, which a module of data cannot import.
     replace: make a directory that was prepared from other inputs again. By default such a directory
@@ -137,6 +139,8 @@ def prepare(
     with lock(target):
         for directory in {target, local}:  # another process may have begun and ended meanwhile
             check_inputs(directory, inputs)
+        if finished:
+            (target / prepared.MANIFEST).unlink()
         surveys = sources.survey(splits, named, config.part)
         processes = {
             name: encode.n_processes(config.processes, survey.characters)
@@ -154,12 +158,9 @@ def prepare(
             words = encode.count_words(documents, processes['train'], total)
             return bpe_training.train(words, config.merges, config.vocab_size)
 
-        tokenizer = saved_tokenizer(
-            local, inputs, make_tokenizer, finished['tokenizer'] if finished else None
-        )
+        tokenizer = saved_tokenizer(local, inputs, make_tokenizer)
         entries = {}
         for split, documents in splits.items():
-            expected = finished['splits'].get(split) if finished else None
             survey = surveys[split]
             entry = encode.encode(
                 sources.as_surveyed(documents(), split, survey),
@@ -169,13 +170,12 @@ def prepare(
                 split,
                 survey.characters,
                 config.shard_tokens,
-                expected,
             )
             # There were words, but all were markup, such as '&nbsp;'
             if not entry['tokens'] and config.part is None:
                 raise UserError(f'{split}: {survey.documents} documents without a token')
             entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
-        manifest = finished or write_manifest(local, inputs, tokenizer, entries)
+        manifest = write_manifest(local, inputs, tokenizer, entries)
         if storage.remote(target):
             storage.upload(local, target, last=prepared.MANIFEST)
     return manifest
@@ -285,30 +285,18 @@ def differences(before: dict[str, Any], now: dict[str, Any], without: str = PART
 
 
 def saved_tokenizer(
-    out: storage.Path,
-    inputs: dict[str, str],
-    make: Callable[[], Tokenizer],
-    expected: str | None = None,
+    out: storage.Path, inputs: dict[str, str], make: Callable[[], Tokenizer]
 ) -> Tokenizer:
     """Returns the tokenizer in a directory.
 
-    If the tokenizer is missing or damaged, it is made and saved, with the inputs. expected: the
-    fingerprint in a finished directory's manifest. UserError if the tokenizer that is made has
-    another fingerprint.
+    If the tokenizer is missing or damaged, it is made and saved, with the inputs.
     """
     try:  # perhaps an interrupted run with the same inputs saved it
-        tokenizer = Tokenizer.load(out / 'tokenizer')
-        if tokenizer.fingerprint == (expected or tokenizer.fingerprint):
-            return tokenizer
+        return Tokenizer.load(out / 'tokenizer')
     except UserError as error:
         if (out / 'tokenizer').exists():
             sources.say(f'{error}: making it again')
     tokenizer = make()
-    if tokenizer.fingerprint != (expected or tokenizer.fingerprint):
-        raise UserError(
-            f'{out}: the text gives another vocabulary now than it was prepared with: choose '
-            'another directory, or delete it'
-        )
     storage.mkdir(out)
     storage.write_json(out / INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
@@ -360,15 +348,16 @@ def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
 def is_sound(
     directory: storage.Path, manifest: dict, splits: sources.Splits, shard_tokens: int, verify: bool
 ) -> bool:
-    """Whether a finished directory matches its manifest.
+    """Whether a finished directory matches its manifest. A damaged file is named.
 
     Compares the sizes of the shards, and with `verify` the hashes of shards, text and tokenizer.
-    UserError if a directory that was merged or is in an object store does not match.
+    UserError if a directory that was merged or is in an object store does not match, or if the text
+    was edited since.
     """
     merged = PARTS in manifest['inputs']
     try:
         for split in manifest['splits']:
-            prepared.open_split(directory, split, verify=verify and merged)
+            prepared.open_split(directory, split, verify=verify)
         if storage.remote(directory) or merged or not verify:
             print(
                 f'{directory}: prepared before; of the text files only names and sizes were '
@@ -377,19 +366,26 @@ def is_sound(
             )
             return True
         tokenizer = Tokenizer.load(directory / 'tokenizer')
+        if tokenizer.fingerprint != manifest['tokenizer']:
+            raise UserError(f'{directory}/tokenizer: not the one in the manifest')
+        for split, entry in manifest['splits'].items():
+            for shard in entry['shards']:
+                file = directory / split / shard['file']
+                if shards.read_record(file).get('sha256') != shard['sha256']:
+                    raise UserError(f'{file.with_suffix(".json")}: damaged')
     except UserError as error:
         if merged:
             raise UserError(f'{error}: merge its parts again (--merge)') from None
         if storage.remote(directory):
             raise
-        sources.say(f'{error}: making it again')
+        sources.say(f'{error}: the text is prepared again')
         return False
-    sound = tokenizer.fingerprint == manifest['tokenizer'] and all(
-        encode.holds(
-            documents(), directory / split, tokenizer, shard_tokens, manifest['splits'].get(split)
-        )
-        for split, documents in splits.items()
-    )
-    if not sound:
-        sources.say(f'{directory}: not as it was prepared: what is damaged is made again')
-    return sound
+    for split, documents in splits.items():
+        entry = manifest['splits'].get(split)
+        if not encode.holds(documents(), directory / split, tokenizer, shard_tokens, entry):
+            raise UserError(
+                f'{directory / split}: the text is not what it was prepared from (it was edited, a '
+                'record is damaged, or spaCy or ftfy is another version): choose another '
+                f'directory, or delete {directory}'
+            )
+    return True

@@ -6,7 +6,7 @@ import os
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from gpt1_jax import storage
-from gpt1_jax.data import records
+from gpt1_jax.data import rows
 from gpt1_jax.data.tokenizer import END, LARGEST_VOCABULARY, LINE_BREAK, RESERVED, Tokenizer
 from gpt1_jax.errors import UserError, shown
 
@@ -20,7 +20,7 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     encoder_file = storage.path(encoder_json)
     merges_file = storage.path(merges_bpe)
     encoder = storage.read_json(encoder_file)
-    lines = records.decoded(storage.read(merges_file), merges_file).split('\n')
+    lines = rows.decoded(storage.read(merges_file), merges_file).split('\n')
     if not lines[0].startswith('#version'):
         raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
     merges = {

@@ -32,38 +32,22 @@ def name(number: int) -> str:
 
 
 def keep(
-    directory: pathlib.Path,
-    stream: Iterator,
-    key: str,
-    shard_tokens: int,
-    report: Callable,
-    make_again: Callable[[list], np.ndarray] | None = None,
+    directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int, report: Callable
 ) -> tuple[list[dict], Iterator]:
     """The records of the leading shards that match a stream of encode.Unit, and the stream's rest.
 
-    make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if the
-    text gives the same tokens. Without make_again such a shard does not match, and nothing is
-    written.
+    A shard that is missing or damaged does not match. Nothing is written.
     """
     kept: list[dict] = []
     while True:
         file = directory / name(len(kept))
-        record = _read(file.with_suffix('.json'))
+        record = read_record(file)
         taken = list(itertools.islice(stream, record['units'])) if record else []
         made_from = [source(unit) for unit in taken]
         data = b''
         with contextlib.suppress(OSError):  # missing, or a bad disk
             data = file.read_bytes()
         found = _record(file.name, data, made_from, key)
-        if (
-            make_again
-            and found != record
-            and all(found[of] == record.get(of) for of in ('key', 'made_from'))
-        ):
-            data = make_again(taken).tobytes()
-            found = _record(file.name, data, made_from, key)
-            if found == record:
-                storage.write(file, data)
         # Only the last shard may be short, and after it the text must end.
         following = list(itertools.islice(stream, 1)) if found['tokens'] < shard_tokens else []
         if found != record or following:
@@ -131,10 +115,11 @@ def _record(file, data, made_from, key):
     }
 
 
-def _read(file):
-    """Reads a record. {} if it is missing, or too damaged to have its number of units."""
-    with contextlib.suppress(UserError, KeyError, TypeError):  # TypeError if it is no object
-        record = storage.read_json(file)
+def read_record(file: pathlib.Path) -> dict:
+    """The record of a shard. {} if it is missing, or too damaged to have its number of units."""
+    # FileNotFoundError if it is missing, TypeError if it is no object
+    with contextlib.suppress(UserError, KeyError, TypeError, FileNotFoundError):
+        record = storage.read_json(file.with_suffix('.json'))
         if 0 <= record['units'] <= sys.maxsize and isinstance(record['units'], int):
             return record
     return {}

@@ -13,7 +13,8 @@ from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import parts
 from gpt1_jax.data.document import Document, Join, count_words, is_validation, text_digest
-from gpt1_jax.errors import UserError, refuse
+from gpt1_jax.data.rows import BadRows
+from gpt1_jax.errors import UserError
 
 # One spec or several (corpus.py), or the documents themselves
 Source = str | Sequence[str] | Iterable[Document]
@@ -22,6 +23,8 @@ Splits = dict[str, Stream]
 
 SENTENCE = 200  # characters. Documents that are shorter on average may be single sentences
 MANY = 100  # documents. An average of fewer means little
+# What stands between documents in published files
+MARKERS = ('<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>')
 NEAR = 1000  # characters that a cut may always move back, to the end of a line or word
 # Characters. Shorter documents (a dedication, a table of contents) may be equal by chance
 LONG = 1000
@@ -54,7 +57,7 @@ def splits(
     fraction = fraction_of(valid)
     sources, corpus_is = _resolved(corpus, field, split_files)
     if part is not None and (
-        isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))
+        isinstance(sources, tuple) or not all(map(files_lib.is_file, sources))
     ):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
     extra = {name: str(value) for name, value in (('join', join), ('part', part)) if value}
@@ -224,16 +227,16 @@ def _resolved(source, field, split_files=True):
     files = [
         (os.path.basename(source), storage.size(source))
         for source in sources
-        if corpus_lib.is_file(source)
+        if files_lib.is_file(source)
     ]
-    described = [source for source in sources if not corpus_lib.is_file(source)]
+    described = [source for source in sources if not files_lib.is_file(source)]
     if files:
         total = sum(size for _, size in files)
         described.append(
             f'{len(files)} files of {total} bytes, names and sizes '
             f'{storage.json_digest(files)[:16]}'
         )
-        if any(files_lib.kind(name) != files_lib.TEXT for name, _ in files):
+        if any(files_lib.kind(name) != 'txt' for name, _ in files):
             described.append(f'field {field!r}')
     return sources, ', '.join(described)
 
@@ -242,24 +245,14 @@ def _documents(source, field, join, part=None, skip_bad=False):
     if isinstance(source, tuple):
         yield from source
         return
-    bad = []  # the message of the first bad row, None for each other
-
-    def leave_out(message):
-        bad.append(None if bad else message)
-
+    bad = BadRows(skip_bad, 'skip_bad=True')
     try:
-        yield from corpus_lib.documents(
-            source, field, join, part, leave_out if skip_bad else refuse
-        )
+        yield from corpus_lib.documents(source, field, join, part, bad)
     except UserError as error:
-        raise UserError(f'{error}{_about(bad)}') from None
-    if bad:
-        _say_once(_about(bad).removeprefix('; '))
-
-
-def _about(bad):
-    """'; 2 bad row(s) left out, the first: ...', or ''. Of `bad` only the first message is used."""
-    return f'; {len(bad):,} bad row(s) left out, the first: {bad[0]}' if bad else ''
+        about = f'; {bad}' if bad.count else ''
+        raise UserError(f'{error}{about}') from None
+    if bad.count:
+        _say_once(str(bad))
 
 
 class Survey(NamedTuple):
@@ -269,6 +262,7 @@ class Survey(NamedTuple):
     characters: int
     bytes: int
     words: int
+    marker: str = ''  # a text that may stand between documents
 
 
 def survey(
@@ -323,6 +317,11 @@ def survey(
             'sentence, a newline token follows each, and held-out sentences come from texts that '
             'are trained on: join rows with join_by=COLUMN or join_characters=N'
         )
+    if train.marker:
+        say(
+            f'notice: the text has {train.marker!r}, which is trained on as text. If it stands '
+            f"between documents: split_at='{train.marker}'"
+        )
     return {
         'train': train,
         'valid': valid if named in (None, splits['valid']) else Survey(0, 0, 0, 0),
@@ -331,14 +330,16 @@ def survey(
 
 def _survey(documents, note):
     count = characters = size = words = 0
+    marker = ''
     for document in documents:
         note(document)
+        marker = marker or next((each for each in MARKERS if each in document.text), '')
         count += 1
         characters += len(document.text)
         size += len(document.utf8)
         words += count_words(document)
         del document  # frees its text before the next document is read
-    return Survey(count, characters, size, words)
+    return Survey(count, characters, size, words, marker)
 
 
 def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> Iterator[Document]:

@@ -3,13 +3,14 @@ sweeps."""
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gpt1_jax.data import encode_examples, inputs
+from gpt1_jax.data.rows import BadRows
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.windows import permutation
-from gpt1_jax.errors import UserError, one_line, refuse
+from gpt1_jax.errors import UserError
 
 CACHED = 24  # splits. A sweep fine-tunes on the same rows many times
 
@@ -42,17 +43,6 @@ def load(
     )
 
 
-def on_bad(skip_bad: bool, skipped: list[str]) -> Callable[[str], None]:
-    """Returns the function that gets the message of a bad row.
-
-    With config.data.skip_bad the function adds the message to `skipped`. Without, it raises a
-    UserError.
-    """
-    if skip_bad:
-        return skipped.append
-    return functools.partial(refuse, option='--config.data.skip_bad=True')
-
-
 def choose(examples: list[Any], limit: int | None) -> list[Any]:
     """A fixed random subset of at most `limit` items, in their order. None gives all items."""
     if limit is None or limit >= len(examples):
@@ -73,20 +63,9 @@ def check_split(task: Task, split: str, labelled: bool = False) -> None:
 
 @functools.lru_cache(CACHED)
 def _read(task, directory, split, tokenizer, n_ctx, hashes, limit, skip_bad):
-    skipped = []
-    examples = task.read(directory, split, on_bad(skip_bad, skipped))
-    if split not in task.unlabelled and any(example.label is None for example in examples):
-        row = next(example.id for example in examples if example.label is None)
-        raise UserError(f'{task.name}: row {row} has no label')
-    found = encode_examples.encode_all(
-        choose(examples, limit), task, tokenizer, n_ctx, on_bad(skip_bad, skipped)
-    )
-    if skipped:
-        print(
-            one_line(
-                f'{task.name} {split}: {len(skipped):,} bad row(s) left out, the first: '
-                f'{skipped[0]}'
-            ),
-            flush=True,
-        )
+    bad = BadRows(skip_bad)
+    examples = choose(task.read(directory, split, bad), limit)
+    found = encode_examples.encode_all(examples, task, tokenizer, n_ctx, bad)
+    if bad.count:
+        print(f'{task.name} {split}: {bad}', flush=True)
     return found

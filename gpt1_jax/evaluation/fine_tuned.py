@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from gpt1_jax import rules, storage
 from gpt1_jax.data import batches, encode_examples, splits, tasks
 from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.data.tasks import custom
+from gpt1_jax.data.tasks import own
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import fail, one_line
 from gpt1_jax.evaluation import load, padding, task_metrics
@@ -59,7 +59,9 @@ def evaluate_run(
         if config['task'] == 'custom' and data_dir and not pathlib.Path(data_dir).is_dir()
         else None
     )
-    task = custom.of_file(config['custom'], file) if file else tasks.of(config)
+    task = tasks.of(config)
+    if file:
+        task = own.whole(task)
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
     foreign = bool(file) or split in ('train', 'dev') and not run.trained_with(hashes)
@@ -101,9 +103,10 @@ def evaluate_run(
     )
     for row in measured:
         group = f' ({row["group"]})' if row['group'] else ''
+        counted = f' of label {task.labels[task.positive]!r}' * (row['metric'] == 'f1')
         print(
             one_line(
-                f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = '
+                f'{task.name} {split}{group}: {row["metric"]}{counted} {row["value"]:.4f} (n = '
                 f'{row["n"]:,}, {selection} parameters, of step {step:,})'
             ),
             flush=True,

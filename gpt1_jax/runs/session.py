@@ -226,7 +226,7 @@ class Session:
         config = run.config
         step = self.first = int(state.step)
         self.trace = _trace(config['profile'], step, total, run.path / 'profile')
-        print('\n'.join(console.parameters(program.state.params)), flush=True)
+        print(console.n_parameters(program.state.params, run.path), flush=True)
         workdir.describe(run, step, program.state.params)
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(

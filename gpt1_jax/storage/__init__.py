@@ -32,13 +32,13 @@ Path = Any  # pathlib.Path or etils.epath.Path, which have the same methods
 
 
 def path(name: str | os.PathLike) -> Path:
-    """Returns a pathlib.Path, or an etils.epath.Path for 'gs://...'.
+    """Returns a pathlib.Path, or an etils.epath.Path for 'gs://...'. '~' is the home directory.
 
     UserError for another scheme or an unreachable bucket.
     """
     text = os.fspath(name)
     if not re.match(r'[a-z][a-z0-9]+://', text):
-        return pathlib.Path(name)
+        return pathlib.Path(name).expanduser()
     bucket = text.removeprefix(SCHEME).partition('/')[0]
     if not text.startswith(SCHEME) or not bucket:
         raise UserError(f'{text}: neither a local path nor {SCHEME}BUCKET/...')

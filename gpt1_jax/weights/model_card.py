@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune, pretrain
+from gpt1_jax.data.tasks import own
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
@@ -188,7 +189,7 @@ def _pretraining(run, step):
 
 
 def _task(config):
-    return config['custom']['name'] if config['task'] == 'custom' else config['task']
+    return own.name(config['custom']['data']) if config['task'] == 'custom' else config['task']
 
 
 def _finetuning(run):

@@ -67,6 +67,7 @@ def test_ideas_of_the_command_line_take_the_place_of_the_configs(monkeypatch):
         'adopt': None,
         'minutes': None,
         'dry_run': True,
+        'certify': None,
     }
     flags = type('Flags', (dict,), {'__getattr__': dict.__getitem__})
     monkeypatch.setattr(program.flags, 'FLAGS', flags(values))
@@ -185,14 +186,15 @@ def test_the_speed_of_a_trial_is_the_median_of_its_updates(text, tmp_path, monke
         {'step': 6, 'tokens_per_s': 90.0},
         {'step': 7, 'tokens_per_s': 2.0},
     ]
-    (tmp_path / 'parameters.txt').write_text('parameters 1')
-    run = type('Run', (), {'metrics': tmp_path / 'metrics.jsonl', 'path': tmp_path})
+    run = type('Run', (), {'metrics': tmp_path / 'metrics.jsonl', 'config': {'model': {}}})
+    run.steps = lambda: [7]
+    monkeypatch.setattr(trials.load, 'pretrained', lambda *_: (None, {'w': np.ones(3)}))
     results.append(run.metrics, *rows)
     monkeypatch.setattr(pretraining, 'run', lambda *_: run)
     idea = build(text, {}, tmp_path)[ideas.BASELINE]
     monkeypatch.setattr(trials, 'examine', lambda *_: 0.0)
     row = trials.train(idea, 0, tmp_path, 'head')
-    assert row['tokens_per_s'] == 90.0 and row['loss'] == 3.0
+    assert row['tokens_per_s'] == 90.0 and row['loss'] == 3.0 and row['parameters'] == 3
 
 
 def screened(idea, middle, width=0.1, stage='screen', baseline='new', **more):

@@ -107,14 +107,16 @@ def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
     config = config_of(
         monkeypatch,
         '--config=custom',
-        '--config.custom.id=None',
         '--config.data.n_ctx=None',
-        '--config.custom.labels=sports,politics',
+        '--config.custom.choices=sports,politics',
         '--config.batch.fixed_lengths=16,32',
         "--config.eval.splits=('dev','test')",
     )
-    assert config.custom.id is None and config.data.n_ctx is None
-    assert config.custom.labels == ('sports', 'politics') and config.batch.fixed_lengths == (16, 32)
+    assert config.data.n_ctx is None
+    assert config.custom.choices == ('sports', 'politics') and config.batch.fixed_lengths == (
+        16,
+        32,
+    )
     assert config.eval.splits == ('dev', 'test')
 
 

@@ -125,14 +125,14 @@ def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argumen
         ({'UID': None}, 'no UID'),
         ({'linguistics_term': 'bindings'}, "'bindings' is no phenomenon of BLiMP"),
         ({'sentence_bad': ' '}, 'sentence_bad is empty'),
-        ({'sentence_good': 3}, 'sentence_good is int, must be text'),
+        ({'sentence_good': ['He ran.']}, "sentence_good: ['He ran.'] is not a text"),
         ({'pairID': '1'}, "duplicate id 'binding/a/1'"),
     ],
 )
 def test_a_bad_pair_is_named_or_left_out(tmp_path, changed, cause):
     message = refusal(read_pair, tmp_path, **changed)
     skipped = []
-    assert message.startswith(f'{tmp_path / "a.jsonl"}: row 2: ') and cause in message
+    assert message.startswith(f'{tmp_path / "a.jsonl"}: line 2: ') and cause in message
     assert len(read_pair(tmp_path, skipped.append, **changed)) == 1 and skipped == [message]
 
 

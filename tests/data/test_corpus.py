@@ -3,15 +3,17 @@ machine reads."""
 
 import errno
 import gzip
+import json
 import os
 import pathlib
+import types
 
 import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import corpus, parts
+from gpt1_jax.data import corpus, parts, readers, rows
 from gpt1_jax.data.document import Document, Join, is_validation, joined
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
@@ -45,8 +47,8 @@ def test_the_novels_of_the_package_are_read_unless_there_is_a_file_of_that_name(
 
 ALL = [
     ('books/a.txt', 'Aé\r\n'),
-    ('books/d.jsonl:1', 'D1'),
-    ('books/d.jsonl:3', 'D3'),
+    ('books/d.jsonl: line 1', 'D1'),
+    ('books/d.jsonl: line 3', 'D3'),
     ('books/deep/c.txt.gz', 'C'),
 ]
 
@@ -79,8 +81,8 @@ def test_a_directory_above_a_link_is_that_of_what_it_leads_to(here):
 
 def test_another_field_can_be_read_and_one_document_at_a_time(here):
     assert read('books/d.jsonl', field='title') == [
-        ('books/d.jsonl:1', 'x'),
-        ('books/d.jsonl:3', 'y'),
+        ('books/d.jsonl: line 1', 'x'),
+        ('books/d.jsonl: line 3', 'y'),
     ]
     (here / 'bad.txt').write_bytes(b'\xff')
     assert next(corpus.documents(['books/a.txt', 'bad.txt'])).name == 'books/a.txt'
@@ -188,31 +190,28 @@ def test_what_cannot_be_listed_or_seen_is_no_empty_directory(
         read('library')
 
 
-def test_tfds_records_are_documents_or_named(monkeypatch):
+def test_tfds_records_are_documents_or_named(monkeypatch, tmp_path):
     tfds = pytest.importorskip('tensorflow_datasets')
-
-    class Damaged(list):
-        def __getitem__(self, number):
-            raise ValueError('truncated\nrecord')
-
-    def data_source(name, split):
-        records = [{'text': b'caf\xc3\xa9', 'title': f'{name} {split}', 'label': np.int64(1)}]
-        return Damaged('ab') if name == 'damaged' else records
-
-    monkeypatch.setattr(tfds, 'data_source', data_source)
-    assert read('tfds:books:train') == [('tfds:books:train:0', 'café')]
-    name = 'tfds:wiki/en:1.3.0:train[:5%]:title'
-    assert read(name) == [(f'{name}:0', 'wiki/en:1.3.0 train[:5%]')]
-    assert "record 0: field 'label' is int64, must be text" in refusal(
+    source = [{'text': b'caf\xc3\xa9', 'title': 'Nó', 'label': np.int64(1)}]
+    features = dict.fromkeys(('text', 'title', 'label'))
+    info = types.SimpleNamespace(features=features, splits={'train': None})
+    builder = types.SimpleNamespace(info=info, as_data_source=lambda split: source)
+    monkeypatch.setattr(tfds, 'builder_from_directory', lambda path: builder)
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
+    for name in ('books/plain/1.0.0', 'wiki/en/1.3.0'):
+        (tmp_path / name).mkdir(parents=True)
+        for file in ('dataset_info.json', 'features.json'):
+            (tmp_path / name / file).write_text('{}')
+    place = f'{tmp_path}/books/plain/1.0.0: train record 0'
+    assert read('tfds:books:train') == [(place, 'café')]
+    (found,) = read('tfds:wiki/en:1.3.0:train[:5%]:title')
+    assert found == (f'{tmp_path}/wiki/en/1.3.0: train[:5%] record 0', 'Nó')
+    assert f"{place}: field 'label' is int64, must be text" in refusal(
         read, 'tfds:books:train:label'
     )
-    assert refusal(read, 'tfds:damaged:train').startswith(
-        "tfds:damaged:train: record 0: TFDS cannot read it (ValueError('trunc"
-    )
-    monkeypatch.undo()
-    assert 'tfds:no_such_set_at_all:train: TFDS cannot open it (' in refusal(
-        read, 'tfds:no_such_set_at_all:train'
-    )
+    source[0] = None  # as of a truncated file
+    assert 'train record 0: a value is missing' in refusal(read, 'tfds:books:train')
+    assert 'tfds:: no_such_set is not in ' in refusal(read, 'tfds:no_such_set:train')
 
 
 # Rows joined to documents
@@ -258,6 +257,22 @@ def test_rows_become_documents(how, expected):
     assert list(joined([], how)) == []
 
 
+def test_a_text_between_documents_divides_files_and_rows(here, monkeypatch):
+    stories = [f'story {i}\nends' for i in range(30)]
+    marker = '<|endoftext|>'
+    (here / 'a.txt').write_text(f'\n{marker}\n'.join(stories) + f'\n{marker}\n')
+    (here / 'b.txt').write_text(marker.join(stories))  # on no line of its own
+    (here / 'c.jsonl').write_text(json.dumps({'text': f'{stories[0]}{marker}{stories[1]}'}))
+    how = Join(split_at=marker)
+    for name in ('a.txt', 'b.txt'):
+        assert [text for _, text in read(name, join=how)] == stories
+    assert [text for _, text in read('c.jsonl', join=how)] == stories[:2]
+    monkeypatch.setattr(rows, 'LONGEST', 100)
+    monkeypatch.setattr(readers, 'PIECE', 20)
+    assert [text for _, text in read('a.txt', join=how)] == stories
+    assert str(how) == "split at '<|endoftext|>'"
+
+
 def test_a_key_column_joins_across_row_groups_but_not_across_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = pyarrow.table({'book': ['a'] * 3 + ['b'] * 4, 'text': [f's{i}.' for i in range(7)]})
@@ -272,8 +287,11 @@ def test_a_key_column_joins_across_row_groups_but_not_across_files(tmp_path, mon
         'x y',
         'whole',
     ]
-    for name, where in (('1.parquet', '1.parquet'), ('3.jsonl', '3.jsonl: line 1')):
-        assert f"{where} has no field 'boek'" in refusal(read, name, join=Join('boek'))
+    for name, message in (
+        ('1.parquet', "1.parquet: no column 'boek', did you mean 'book'?"),
+        ('3.jsonl', "3.jsonl: line 1 has no field 'boek'"),
+    ):
+        assert message in refusal(read, name, join=Join('boek'))
 
 
 # Parts
@@ -288,9 +306,9 @@ def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_en
     sizes = [len(list(corpus.documents(str(tmp_path), part=Part(i, 7)))) for i in range(7)]
     assert sum(sizes) == 1200 and max(sizes) - min(sizes) <= 20  # two row groups at each end
     opened = []
-    real = parts.records.row_group_sizes
+    real = parts.parquet.row_group_sizes
     monkeypatch.setattr(
-        parts.records, 'row_group_sizes', lambda path: opened.append(path) or real(path)
+        parts.parquet, 'row_group_sizes', lambda path: opened.append(path) or real(path)
     )
     assert (
         1 <= len(list(parts.slices(corpus.expand(str(tmp_path))[0], Part(0, 2)))) <= 3

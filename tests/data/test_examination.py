@@ -7,7 +7,7 @@ import pytest
 
 from gpt1_jax.data import examination
 from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.data.tasks import custom
+from gpt1_jax.data.tasks import own
 from own_sets import SENTIMENT
 
 Counter = collections.Counter
@@ -51,7 +51,7 @@ def test_labels_on_one_side_only_are_named():
 
 
 def test_copies_between_the_splits_are_counted_and_a_sound_set_has_no_warning():
-    task = custom.task(SENTIMENT)
+    task = own.task('a.csv', **SENTIMENT, labels=('negative', 'positive'))
     train = rows((1, 0), (2, 1), (3, 1))
     (line,) = examination.warnings(task, train, rows((1, 0), (4, 1)))
     assert line.startswith('1 of 2 dev rows are training rows as well')
@@ -59,7 +59,9 @@ def test_copies_between_the_splits_are_counted_and_a_sound_set_has_no_warning():
 
 
 def test_labels_that_the_task_states_are_no_mistakes():
-    task = dataclasses.replace(custom.task(SENTIMENT), labels=('None', 'none'))
+    task = dataclasses.replace(
+        own.task('a.csv', **SENTIMENT, labels=('negative', 'positive')), labels=('None', 'none')
+    )
     train = rows((1, 0), (2, 1))
     assert examination.warnings(task, train, rows((3, 0), (4, 1))) == []
     assert len(examination.warnings(task, train, rows((3, 0), (4, 1)), 'label')) == 3

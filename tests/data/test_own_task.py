@@ -10,6 +10,7 @@ import pytest
 
 from gpt1_jax import finetuning, predict, user_code, zero_shot
 from gpt1_jax.data import tasks
+from gpt1_jax.data.rows import How
 from gpt1_jax.data.tasks import Example, from_records, unlabelled
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results, workdir
@@ -17,7 +18,7 @@ from own_sets import lines
 from refusal import refusal
 from tiny import ROOT, finetune_config, load_config
 
-IDEAS = f'{ROOT}/experiments/ideas'
+YOURS = f'{ROOT}/gpt1_jax/data/tasks/your_task.py'
 # The first two rows of COPA's train.jsonl in SuperGLUE.
 COPA = [
     {
@@ -71,15 +72,14 @@ DREAM_EXAMPLES = [
 
 
 @pytest.mark.parametrize(
-    'name, records, expected',
-    [('copa.py:COPA', COPA, COPA_EXAMPLES), ('dream.py:DREAM', DREAM, DREAM_EXAMPLES)],
+    'name, records, expected', [('COPA', COPA, COPA_EXAMPLES), ('DREAM', DREAM, DREAM_EXAMPLES)]
 )
 @pytest.mark.parametrize('write', [lines, json.dumps, functools.partial(json.dumps, indent=1)])
 def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(
     trusted_code, tmp_path, name, records, expected, write
 ):
-    task = tasks.get(f'{IDEAS}/{name}')
-    path = tmp_path / ('train.jsonl' if name.startswith('copa') else 'train.json')
+    task = tasks.get(f'{YOURS}:{name}')
+    path = tmp_path / ('train.jsonl' if name == 'COPA' else 'train.json')
     path.write_text(write(records))
     assert task.files(tmp_path, 'train') == [str(path)]
     assert task.read(tmp_path, 'train') == expected
@@ -87,9 +87,26 @@ def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(
     assert unlabelled.read(task, path) == without
 
 
+def test_a_score_and_a_table_without_a_header_are_read_by_the_file_to_copy(trusted_code, tmp_path):
+    rows = ''.join(f'{i},"text, {i}",{i}.5\n' for i in range(20))
+    (tmp_path / 'train.csv').write_text(f'id,text,price\n{rows}')
+    price = tasks.get(f'{YOURS}:PRICE')
+    found = [one for split in ('train', 'dev') for one in price.read(tmp_path, split)]
+    assert price.squared and len(found) == 20
+    assert all(
+        one.label == int(one.id) + 0.5 and one.texts == (f'text, {one.id}',) for one in found
+    )
+    rows = ''.join(f'{("ham", "spam")[i % 2]}\tSo "{i}\tbody {i}\n' for i in range(20))
+    (tmp_path / 'mail.tsv').write_text(rows)
+    spam = tasks.get(f'{YOURS}:SPAM')
+    train, dev = (spam.read(tmp_path, split) for split in ('train', 'dev'))
+    assert (len(train), len(dev), spam.metrics[0]) == (16, 4, 'f1')
+    assert all(one.texts == (f'So "{one.id}', f'body {one.id}') for one in train + dev)
+
+
 def test_rows_to_predict_need_no_label(trusted_code, tmp_path):
     (tmp_path / 'new.jsonl').write_text(lines([{k: v for k, v in COPA[0].items() if k != 'label'}]))
-    found = unlabelled.read(tasks.get(f'{IDEAS}/copa.py:COPA'), tmp_path / 'new.jsonl')
+    found = unlabelled.read(tasks.get(f'{YOURS}:COPA'), tmp_path / 'new.jsonl')
     assert found == [dataclasses.replace(COPA_EXAMPLES[0], label=None)]
     assert found[0].record == {k: v for k, v in COPA[0].items() if k != 'label'}
     (tmp_path / 'lists.jsonl').write_text('["A.", 1]\n["B.", 0]\n')
@@ -112,12 +129,78 @@ def reviews(make, **options):
 def test_tables_are_records_of_their_columns(tmp_path):
     task = reviews(lambda row: Example('', (row['text'],), label=int(row['good'])))
     (tmp_path / 'train.csv').write_text('text,good\n"A, b.",1\nC.,0\n')
-    (tmp_path / 'dev.tsv').write_text('good\ttext\n1\t"D."\n')
+    (tmp_path / 'dev.tsv').write_text('good\ttext\n1\t"D."\n')  # quoting, as far as can be seen
     assert task.read(tmp_path, 'train') == [
         Example('0', ('A, b.',), label=1),
         Example('1', ('C.',), label=0),
     ]
+    assert task.read(tmp_path, 'dev') == [Example('0', ('D.',), label=1)]
+    text = dataclasses.replace(task.sources['dev'], how=How(quoted=False))
+    task = dataclasses.replace(task, sources={'dev': text})
     assert task.read(tmp_path, 'dev') == [Example('0', ('"D."',), label=1)]
+
+
+def test_a_label_may_be_its_name_and_dev_a_part_of_the_training_rows(tmp_path):
+    rows = ''.join(f'text {i},{("bad", "good")[i % 2]}\n' for i in range(40))
+    (tmp_path / 'all.csv').write_text(f'text,label\n{rows}')
+
+    def example(row):
+        return Example('', (row['text'],), label=row['label'])
+
+    task = from_records('r', 'classify', ('bad', 'good'), {'train': 'all.csv'}, example)
+    train, dev = (task.read(tmp_path, split) for split in ('train', 'dev'))
+    assert (len(train), len(dev)) == (36, 4)
+    assert all(int(one.texts[0][5:]) % 2 == one.label for one in train + dev)
+    other = dataclasses.replace(task, dev_fraction=0.5, dev_seed=1).read(tmp_path, 'dev')
+    assert len(other) == 20 and not {*map(str, dev)} <= {*map(str, other)}
+
+
+def test_columns_name_those_of_a_table_without_a_header_as_its_error_says(tmp_path):
+    """As MCTest is published."""
+    (tmp_path / 'a.tsv').write_text('mc160\tA story.\tWho?\nmc161\tA tale.\tWhat?\n')
+
+    def example(row):
+        return Example('', (row['story'],), label=0)
+
+    files = {'train': 'a.tsv'}
+    task = from_records('m', 'classify', ('a', 'b'), files, example)
+    assert (
+        "KeyError: 'story' (columns: mc160, A story., Who?; of a table without a header, give "
+        'from_records columns=(NAME, ...))' in refusal(task.read, tmp_path, 'train')
+    )
+    names = ('id', 'story', 'question')
+    task = from_records('m', 'classify', ('a', 'b'), files, example, columns=names, dev_fraction=0)
+    assert [one.texts[0] for one in task.read(tmp_path, 'train')] == ['A story.', 'A tale.']
+
+
+@pytest.mark.parametrize(
+    'head, labels, options, message',
+    [
+        (
+            'regression',
+            (),
+            {},
+            "head is 'regression', must be classify, similarity, choice; of lab",
+        ),
+        ('classify', (), {}, 'labels is (), must be names; of labels that are numbers: labels ()'),
+        ('classify', ('score',), {'squared': True}, 'labels (), score=(LOW, HIGH)'),
+    ],
+)
+def test_a_declaration_that_fits_no_task_says_how_a_score_is_declared(
+    head, labels, options, message
+):
+    assert message in refusal(
+        from_records, 'price', head, labels, {'train': 'a.csv'}, str, **options
+    )
+
+
+def test_a_score_is_soft_labels_of_whole_numbers_or_squared():
+    def task(low, high):
+        return from_records('p', 'classify', (), {'train': 'a'}, str, score=(low, high))
+
+    assert (task(0, 5).labels, task(0, 5).squared) == (tuple('012345'), False)
+    assert (task(0, 5.5).labels, task(0, 5.5).squared) == (('score',), True)
+    assert task(0, 10_000).squared and task(0, 5).metrics == ('pearson', 'spearman')
 
 
 @pytest.mark.parametrize(
@@ -129,9 +212,17 @@ def test_tables_are_records_of_their_columns(tmp_path):
         ),
         (
             lambda row: Example('', (row['text'],), label=2),
-            'row 2: label is 2, must be an index below 2',
+            'row 2: label is 2, must be a name in labels or an index below 2',
         ),
-        (lambda row: Example('', (row['text'],)), 'row 2: label is None'),
+        (lambda row: Example('', (row['text'],)), 'row 2: no label'),
+        (
+            lambda row: Example('', (row['text'],), label=12.43),
+            'row 2: label is 12.43, must be a name .*of a score, declare its limits: score=.LOW',
+        ),
+        (
+            lambda row: Example('', (row['text'],), label=['a', 'b']),
+            'row 2: label is .*a row has several labels; one label a row is supported',
+        ),
         (lambda row: Example('', ('a', 'b'), label=1), 'row 2: 2 texts, expected 1'),
         (lambda row: Example('', (' ',), label=1), 'row 2: texts and choices are'),
         (lambda row: [row['text']], "row 2: <lambda> returns 'A.', must return an Example"),
@@ -155,7 +246,7 @@ def test_a_score_is_checked(tmp_path):
         squared=True,
     )
     (tmp_path / 'a.jsonl').write_text(lines([{'t': 'A', 's': 0.5}, {'t': 'A', 's': 1.5}]))
-    assert 'a.jsonl: row 2: label is 1.5, must be a number from 0.0 to 1.0' in refusal(
+    assert 'a.jsonl: line 2: label is 1.5, must be a number from 0 to 1' in refusal(
         task.read, tmp_path, 'train'
     )
 
@@ -182,7 +273,7 @@ def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
             lines([short | {'idx': i, 'label': i % 2} for i in range(40)])
         )
     mine = tmp_path / 'mine.py'
-    mine.write_text(pathlib.Path(f'{IDEAS}/copa.py').read_text())
+    mine.write_text(pathlib.Path(YOURS).read_text())
     name = f'{mine}:COPA'
     config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=1)
     config.task = load_config('finetune', name).task

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import custom
+from gpt1_jax.data.tasks import own
 from own_sets import RATING
 from refusal import refusal
 from shared import DATA, needs_data
@@ -220,14 +220,9 @@ def test_an_unknown_task_names_the_near_miss():
             'dev_mismatch',
             "mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'?",
         ),
-        (custom.task(RATING), 'here', 'test', "rating has no split 'test' (there are train, dev)"),
-        (custom.task(RATING), 'tfds:x', 'train', 'tfds:x: rating is not read from TFDS'),
-        (
-            tasks.get('story_cloze'),
-            'parquet:x',
-            'test',
-            'parquet:x: story_cloze is not read from Parquet files',
-        ),
+        (own.task('a.csv', **RATING), 'a.csv', 'test', "a.csv: no table for the split 'test'"),
+        (own.task('a.csv', **RATING), 'tfds:x', 'train', 'tfds:x: must end in one of .csv, .tsv'),
+        (tasks.get('story_cloze'), 'parquet:x', 'test', 'parquet:x: the set has no Parquet files'),
     ],
 )
 def test_an_unknown_split_or_source_names_what_there_is(task, directory, split, message):

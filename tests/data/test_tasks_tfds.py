@@ -1,11 +1,15 @@
 """TFDS as the second source: sets that TFDS lacks, and missing or damaged files. test_sets.py tests
 that the Examples are the same."""
 
+import json
+import sys
+
 import pytest
 
 import official
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import tfds_source
+from gpt1_jax.data.readers import tfds as tfds_reader
+from gpt1_jax.data.tasks import example
 from gpt1_jax.errors import fail
 from prepared import glue, prepare
 from refusal import refusal
@@ -85,18 +89,11 @@ def test_the_newest_version_in_the_default_directory_is_read_and_an_absent_split
     assert complaint(f'tfds:{rte}').startswith(f'{place}/10.0.0: TFDS cannot open it (')
 
 
-class Records(list):
-    """A data source of given records."""
-
-    def __getitems__(self, indices):
-        return [self[i] for i in indices]
-
-
 def test_records_that_are_bad_or_cut_short_are_named(rte, monkeypatch):
     # Text as bytes or not
     good = {'idx': 4, 'sentence1': 'A.', 'sentence2': 'B\u00e9.'.encode(), 'label': 1}
     builder = tfds.builder_from_directory
-    records = Records()
+    records: list[dict] = []
 
     def opened(path):
         real = builder(path)
@@ -109,11 +106,9 @@ def test_records_that_are_bad_or_cut_short_are_named(rte, monkeypatch):
     skipped = []
     (found,) = tasks.get('rte').read(f'tfds:{rte}', 'dev', skipped.append)
     assert (found.id, found.texts, found.label) == ('4', ('A.', 'Bé.'), 1)
-    assert skipped == [
-        f"{where} 1: label '-1' is not one of entailment, not_entailment",
-        f'{where} 2: sentence1 is empty',
-    ]
+    assert skipped == [f'{where} 1: no label', f'{where} 2: sentence1 is empty']
     assert complaint(f'tfds:{rte}') == skipped[0]
+    example._kept.cache_clear()
     records[:] = [good, good | {'idx': 1, 'sentence2': None}]
     for on_bad in (fail, [].append):
         assert complaint(f'tfds:{rte}', on_bad=on_bad).startswith(
@@ -122,7 +117,23 @@ def test_records_that_are_bad_or_cut_short_are_named(rte, monkeypatch):
 
 
 def test_a_file_that_was_cut_short_is_named(rte):
-    (path,) = tfds_source.files(f'tfds:{rte}', 'glue/rte:validation')
+    (path,) = tfds_reader.files(str(rte), 'glue/rte', 'validation')
     with open(path, 'r+b') as file:
         file.truncate(100)
     assert complaint(f'tfds:{rte}').startswith(f'{rte}/glue/rte/2.0.0: ')
+
+
+@pytest.mark.parametrize('key', ['pythonClassName', 'python_class_name', 'type'])
+def test_a_class_outside_tfds_is_refused_before_its_module_is_imported(rte, key):
+    """At any depth of features.json; TFDS imports the module of each class that it names."""
+    file = rte / 'glue' / 'rte' / '2.0.0' / 'features.json'
+    content = json.loads(file.read_text())
+    deep = content['featuresDict']['features']['sentence1']
+    deep['sequence'] = [{'feature': {key: 'this.Evil'}}]
+    file.write_text(json.dumps(content))
+    for read in (
+        lambda: tasks.get('rte').read(f'tfds:{rte}', 'dev'),
+        lambda: tfds_reader.files(str(rte), 'glue/rte', 'validation'),
+    ):
+        assert f"{file}: names the class 'this.Evil', code outside TFDS" in refusal(read)
+    assert 'this' not in sys.modules

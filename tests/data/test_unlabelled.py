@@ -9,14 +9,21 @@ import pytest
 
 import official
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import custom, unlabelled
+from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import fail
-from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, RATING, lines
+from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, RATING, lines
 from refusal import refusal
 
 PAIRS = official.PAIRS
 PAIR = ('sentence1', 'sentence2')
+RATED = own.task('a.csv', **RATING)
+
+
+def five():
+    return own.task('a.csv', **FIVE, labels=tuple('ABCDE'))
+
+
 FIVE_UNLABELLED = [dataclasses.replace(e, label=None) for e in FIVE_EXAMPLES]
 
 
@@ -63,7 +70,7 @@ def test_stories_need_no_right_ending(tmp_path):
 def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path, monkeypatch):
     official.race(tmp_path / 'RACE', 'test')
     whole = read('race', tmp_path / 'RACE' / 'test')
-    labelled = tasks.get('race').read(tmp_path / 'RACE', 'test', [])
+    labelled = tasks.get('race').read(tmp_path / 'RACE', 'test', [].append)
     assert sorted(e.id for e in whole) == sorted(e.id for e in labelled) and {
         e.label for e in whole
     } == {None}
@@ -85,52 +92,57 @@ def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path, monkeypatch):
 
 def test_rows_in_memory_may_have_the_columns_of_a_set_of_your_own():
     rows = list(csv.DictReader(FIVE_ROWS.splitlines()))
-    task = custom.task(FIVE)
+    task = five()
     assert unlabelled.given(task, rows) == FIVE_UNLABELLED
     by_texts = [{'id': e.id, 'texts': e.texts, 'choices': e.choices} for e in FIVE_EXAMPLES]
     assert unlabelled.given(task, by_texts) == FIVE_UNLABELLED
     assert refusal(unlabelled.given, task, [*rows, {'passage': 'Dogs.'}]) == 'row 2: no question'
-    texts = custom.task(RATING | {'segments': [['texts']]})
+    texts = own.task('a.csv', **RATING | {'text': 'texts'})
     for good in ('Good.', {'texts': 'Good.'}, {'texts': ['Good.']}, {'texts': 'Good.', 'n': 1}):
         assert unlabelled.given(texts, [good]) == [Example('0', ('Good.',))]
+
+
+def test_rows_in_memory_may_be_a_table():
+    pandas = pytest.importorskip('pandas')
+    frame = pandas.DataFrame({'text': ['Good.', 'Bad.'], 'n': [1, None]}, index=[7, 8])
+    expected = [Example('0', ('Good.',)), Example('1', ('Bad.',))]
+    found = unlabelled.given(RATED, frame)
+    assert found == expected and found[0].record == {'text': 'Good.', 'n': 1.0}
+    pyarrow = pytest.importorskip('pyarrow')
+    assert unlabelled.given(RATED, pyarrow.table({'text': ['Good.', 'Bad.']})) == expected
 
 
 def test_a_set_of_your_own_by_its_columns(tmp_path):
     path = tmp_path / 'new.csv'
     path.write_text(''.join(row.rpartition(',')[0] + '\n' for row in FIVE_ROWS.splitlines()))
-    assert unlabelled.read(custom.task(FIVE), path) == FIVE_UNLABELLED
+    assert unlabelled.read(five(), path) == FIVE_UNLABELLED
     path.write_text('text\nGood.\n\nBad.\n\n')
-    found = unlabelled.read(custom.task(RATING), path)
+    found = unlabelled.read(RATED, path)
     assert [(e.id, e.texts) for e in found] == [('0', ('Good.',)), ('1', ('Bad.',))]
     path = tmp_path / 'new.tsv'
     path.write_text('sentence\nGood.\n\nBad.\n\n')
     assert read('sst2', path) == found
     path.write_text('text\nWell, good.\n"Bad," he said.\n')
-    for quoting in (True, False):
-        task = custom.task(RATING | {'format': 'tsv', 'quoting': quoting})
-        assert [e.texts for e in unlabelled.read(task, path)] == [
-            ('Well, good.',),
-            ('"Bad," he said.',),
-        ]
+    assert [e.texts for e in unlabelled.read(RATED, path)] == [
+        ('Well, good.',),
+        ('"Bad," he said.',),
+    ]
 
 
 @pytest.mark.parametrize(
-    'trained, name, content, text',
+    'name, content, text',
     [
-        ({}, 'new.csv', 'id;text\n7;"A ""b""."\n', 'A "b".'),
-        ({}, 'new.tsv', 'id\ttext\n7\t"A" b.\n', '"A" b.'),
-        ({}, 'new.txt', 'id,text\n7,"A, b."\n', 'A, b.'),
-        ({'format': 'tsv', 'quoting': False}, 'new.csv', 'id,text\n7,"A, b."\n', 'A, b.'),
-        ({'format': 'tsv', 'quoting': False}, 'new.tsv', 'id\ttext\n7\t"A"\n', '"A"'),
+        ('new.csv', 'id;text\n7;"A ""b""."\n', 'A "b".'),
+        ('new.tsv', 'id\ttext\n7\t"A" b.\n', '"A" b.'),
+        ('new.txt', 'id,text\n7,"A, b."\n', 'A, b.'),
+        ('new.csv', 'id,text\n7,"A, b."\n', 'A, b.'),
     ],
 )
 def test_a_file_may_have_another_separator_and_quoting_than_that_of_training(
-    tmp_path, trained, name, content, text
+    tmp_path, name, content, text
 ):
     (tmp_path / name).write_text(content)
-    assert unlabelled.read(custom.task(RATING | trained), tmp_path / name) == [
-        Example('0', (text,))
-    ]
+    assert unlabelled.read(RATED, tmp_path / name) == [Example('0', (text,))]
 
 
 @pytest.mark.parametrize(
@@ -154,20 +166,18 @@ def test_a_file_may_have_another_separator_and_quoting_than_that_of_training(
 @pytest.mark.parametrize('write', [lines, lambda records: json.dumps(records, indent=1)])
 def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
     (tmp_path / 'new.json').write_text(write(records))
-    for fields in ({}, LINES):
-        assert unlabelled.read(custom.task(FIVE | fields), tmp_path / 'new.json') == FIVE_UNLABELLED
+    assert unlabelled.read(five(), tmp_path / 'new.json') == FIVE_UNLABELLED
 
 
 @pytest.mark.parametrize(
-    'fields, row, text',
-    [(LINES | {'segments': [['texts']]}, {'texts': 'A.'}, 'A.'), (LINES, {'texts': ['A.']}, 'A.')],
+    'fields, row, text', [({'text': 'texts'}, {'texts': 'A.'}, 'A.'), ({}, {'texts': ['A.']}, 'A.')]
 )
 def test_the_layout_is_that_of_the_first_record_that_can_be_read(tmp_path, fields, row, text):
     """A column may be called `texts`, and the first line be broken."""
     path = tmp_path / 'new.jsonl'
     bad = []
     path.write_text('{"texts": \n' + lines([row]))
-    found = unlabelled.read(custom.task(RATING | fields), path, bad.append)
+    found = unlabelled.read(own.task('a.csv', **RATING | fields), path, bad.append)
     assert [example.texts for example in found] == [(text,)] and len(bad) == 1
 
 
@@ -189,21 +199,21 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
         ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\n', 'row 2: 2 columns, expected 3'),
         ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"),
         ('rte', 'tsv', '', 'empty'),
-        ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
+        ('rte', 'jsonl', '{"texts": ["A."]}\n', 'line 1: 1 texts, expected 2'),
         (
             'rte',
             'jsonl',
             '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n',
-            'row 2: texts is not a list of non-empty',
+            'line 2: texts is not a list of non-empty',
         ),
-        ('sst2', 'jsonl', '{"texts": "A."}\n', 'row 1: texts is not a list of non-empty'),
+        ('sst2', 'jsonl', '{"texts": "A."}\n', 'line 1: texts is not a list of non-empty'),
         (
             'race',
             'jsonl',
             '{"texts": ["A.", "B."], "choices": ["C."]}\n',
-            'row 1: 1 choices, expected 2 to 4',
+            'line 1: 1 choices, expected 2 to 4',
         ),
-        ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
+        ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'line 1: id is empty'),
         (
             'race',
             'txt',
@@ -211,7 +221,7 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
             'question 1: 2 options, exp',
         ),
         ('cola', 'parquet', 'PAR1', 'cannot be read (Parquet file size is 4 bytes'),
-        ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are records'),
+        ('continuation', 'tsv', 'before\tbeginning\nA.\tB.\n', 'row 2: no id'),
     ],
 )
 def test_a_bad_row_or_file_is_named(tmp_path, name, ending, text, message):

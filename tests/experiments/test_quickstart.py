@@ -18,7 +18,7 @@ from gpt1_jax import pretraining
 from gpt1_jax.data import corpus
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.quickstart import PRONOUNS
+from gpt1_jax.data.tasks.pronouns import PRONOUNS
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from tiny import load_config, override, predictions, pretrain_config

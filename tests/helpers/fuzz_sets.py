@@ -2,6 +2,7 @@
 expected results."""
 
 import contextlib
+import json
 import math
 import pathlib
 import tempfile
@@ -13,12 +14,12 @@ import sets
 from fuzz_files import Target, is_one_line
 from gpt1_jax import metrics
 from gpt1_jax.data import encode_examples, inspection, tasks
-from gpt1_jax.data.tasks import custom
+from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import zero_shot_heuristics as heuristics
 from gpt1_jax.runs import results
-from own_sets import FIVE, FIVE_ROWS, LINES, PREMISES, RATING, lines
+from own_sets import FIVE, FIVE_ROWS, RATING, SENTIMENT, lines
 
 
 def checked_examples(task, directory, split, n_texts, vocabulary):
@@ -55,7 +56,7 @@ def checked_examples(task, directory, split, n_texts, vocabulary):
         lay_out(shown, task, vocabulary)
     labels = [example.label for example in found]
     if None not in labels:  # ids come back from a run's predictions
-        path = pathlib.Path(directory) / 'predictions.jsonl'
+        path = pathlib.Path(directory).parent / 'predictions.jsonl'
         results.write_predictions(
             path, [e.id for e in found], labels, np.zeros((len(found), max(map(width, found))))
         )
@@ -189,48 +190,38 @@ def other_sets(world):
     ]
 
 
-RATED = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.3}
-RATED_ROWS = 'text,score\n' + ''.join(f'"Text, {i}",{i % 6 + 1.5}\n' for i in range(5))
-COLUMNS = PREMISES | {'files': PREMISES['files'] | {'unlabelled': 'new.tsv'}}
-LISTED = LINES | {
-    'name': 'listed',
-    'segments': [['q']],
-    'choices': ['c'],
-    'max_choices': 4,
-    'label': 'y',
-    'answer': 'index1',
-    'id': 'n',
-}
-BOTH = LINES | {
-    'name': 'both',
-    'segments': [['a'], ['b']],
-    'label': 'y',
-    'score': [-0.5, 1.5],
-    'squared': True,
-}
-SPECS = [  # description, split, its file
-    (FIVE, 'train', FIVE_ROWS),
-    (RATED, 'train', RATED_ROWS),
-    (RATED, 'dev', RATED_ROWS),
-    (COLUMNS, 'train', 'p1\tp2\th\tlabel\nA\tB\tC "\tno\nA\tB\tD\tyes\nA\tE\tD\tmaybe\n'),
-    (COLUMNS, 'unlabelled', 'p1\tp2\th\nA\tB\tC "\nA\tB\tD\nA\tE\tD\n'),
+TABLES = [  # columns, the name of a file and its rows
+    (FIVE, 'train.csv', FIVE_ROWS),
+    (RATING, 'train.csv', 'text,score\n' + ''.join(f'"Text, {i}",{i + 1.5}\n' for i in range(5))),
+    (SENTIMENT, 'train.tsv', 'text\tlabel\nA\tno\nB "\tyes\n"C"\tno\nD\tyes\nE\tno\n'),
+    (SENTIMENT, 'train.json', json.dumps({'text': [*'abcde'], 'label': [0, 1, 0, 1, 0]})),
     (
-        LISTED,
-        'dev',
-        lines({'n': i, 'q': f'Q{i}', 'c': ['one', 'two', 3], 'y': i} for i in (1, 2, 3)),
+        {'text': 'q', 'choices': 'c', 'label': 'y'},
+        'train.jsonl',
+        lines({'q': f'Q{i}', 'c': ['one', 'two', 3], 'y': i} for i in (1, 2, 3)),
     ),
-    (BOTH, 'dev', lines({'a': f'A{i}', 'b': 'B', 'y': i / 4} for i in range(4))),
+    (
+        {'text': ('a', 'b'), 'score': (-0.5, 1.5), 'label': 'y'},
+        'train.jsonl',
+        lines({'a': f'A{i}', 'b': 'B', 'y': i / 4} for i in range(4)),
+    ),
 ]
 
 
 def custom_sets(world):
-    """Tables and JSON lines that a description fits."""
+    """Tables that the names of columns fit."""
+
+    def reads(name, columns):
+        def read(directory):
+            task = own.task(str(directory / name), **columns)
+            examples = checked_examples(
+                own.whole(task), directory / name, 'train', task.n_texts, world.vocabulary
+            )
+            assert unlabelled.read(task, directory / name, [].append) or examples
+
+        return read
+
     return [
-        target(
-            custom.task(fields),
-            split,
-            {fields['files'].get(split, 'train.csv'): rows.encode()},
-            world.vocabulary,
-        )
-        for fields, split, rows in SPECS
+        Target(f'table {i} {name}', {name: rows.encode()}, reads(name, columns))
+        for i, (columns, name, rows) in enumerate(TABLES)
     ]

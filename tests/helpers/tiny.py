@@ -126,7 +126,9 @@ def finetune_config(name, directory, **overrides):
     """configs/finetune.py:NAME, or of NAME custom:SET configs/custom.py for own_sets.CONFIGS[SET],
     in small."""
     kind, _, argument = name.rpartition(':')
-    config = custom_config(argument) if kind else load_config('finetune', argument)
+    config = load_config('custom') if kind else load_config('finetune', argument)
+    if kind:
+        config.custom.update(CONFIGS[argument] | {'data': str(directory)})
     small = dict(
         data__dir=str(directory),
         batch__size=8,
@@ -136,21 +138,6 @@ def finetune_config(name, directory, **overrides):
         optimizer__peak_rate=1e-2,
     )
     return override(config, small | overrides)
-
-
-def custom_config(name):
-    """configs/custom.py with the fields of own_sets.CONFIGS[NAME]."""
-    config = load_config('custom')
-    fields = {
-        field: tuple(map(tuple, value))
-        if field == 'segments'
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-        for field, value in CONFIGS[name].items()
-    }
-    config.custom.update(fields)
-    return config
 
 
 def place(program, batch):

@@ -18,7 +18,7 @@ from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import gpt
 from gpt1_jax.weights import export_hugging_face, hugging_face
-from tiny import WORDS, custom_config, override
+from tiny import WORDS, finetune_config
 
 pytestmark = pytest.mark.full
 
@@ -82,11 +82,11 @@ def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transf
 
 @pytest.mark.slow  # another program to compile for three lines
 def test_a_score_becomes_a_regression(released_run, tmp_path):
-    config = override(custom_config('rating'), {'custom__squared': True})
+    config = finetune_config('custom:rating', tmp_path, custom__score=(1, 6.5))
     hugging_face.export(fine_tuned(tmp_path / 'run', config, released_run).path, tmp_path / 'out')
     found = json.loads((tmp_path / 'out' / 'config.json').read_text())
     assert found['problem_type'] == 'regression' and found['id2label'] == {'0': 'score'}
-    assert 'The prediction is 1 + 6 x the logit.' in (tmp_path / 'out' / 'README.md').read_text()
+    assert 'The prediction is 1 + 5.5 x the logit.' in (tmp_path / 'out' / 'README.md').read_text()
 
 
 @pytest.mark.parametrize(

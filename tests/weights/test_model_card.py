@@ -7,7 +7,6 @@ import pytest
 from exports import TOKENS, edited
 from gpt1_jax.runs import results, workdir
 from gpt1_jax.weights import hugging_face, model_card
-from own_sets import CSV
 from tiny import load_config, override
 
 pytestmark = pytest.mark.full
@@ -159,8 +158,10 @@ def test_what_was_scored_later_is_read_beside_the_results_file_of_training(tuned
 
 
 def test_the_card_of_a_task_of_one_s_own_has_its_name(tuned, tmp_path):
-    own = CSV | {'name': 'reviews', 'segments': [['text']], 'label': 'stars', 'labels': ['0', '1']}
-    other = edited(tuned, tmp_path / 'run', lambda c: c.update(task='custom', custom=own))
+    own = {'data': 'me/reviews.csv', 'text': ['text'], 'label': 'stars'}
+    other = edited(
+        tuned, tmp_path / 'run', lambda c: c.update(task='custom', custom=own, labels=['0', '1'])
+    )
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
     assert '# GPT-1 fine-tuned on reviews\n' in card and 'task: reviews, labels 0, 1' in card
@@ -185,7 +186,7 @@ def test_what_data_and_files_name_is_no_markdown_and_no_html_in_a_card(tmp_path)
     config = load_config('finetune').to_dict() | {
         'kind': 'finetune',
         'task': 'custom',
-        'custom': {'name': '<b>\n# set'},
+        'custom': {'data': 'me/<b>\n# set.csv'},
         'labels': [*ODD],
         'fingerprint': {'files': {'<i>.csv': 'a<b>`c'}},
     }

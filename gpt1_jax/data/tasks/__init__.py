@@ -7,33 +7,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpt1_jax import user_code
-from gpt1_jax.data.tasks import blimp, classification, custom, nli, pronouns, qa, quickstart, race
+from gpt1_jax.data.tasks import blimp, glue, own, pronouns, qa
 from gpt1_jax.data.tasks.example import Example, Task  # noqa: F401
-from gpt1_jax.data.tasks.own_task import from_records  # noqa: F401
+from gpt1_jax.data.tasks.own import from_records  # noqa: F401
 from gpt1_jax.errors import UserError
 from gpt1_jax.rules import choose
 
 TASKS = {
     task.name: task
     for task in (
-        nli.SNLI,
-        nli.MNLI,
-        nli.QNLI,
-        nli.SCITAIL,
-        nli.RTE,
-        nli.WNLI,
-        race.RACE,
+        glue.SNLI,
+        glue.MNLI,
+        glue.QNLI,
+        glue.SCITAIL,
+        glue.RTE,
+        glue.WNLI,
+        qa.RACE,
         qa.STORY_CLOZE,
-        classification.MRPC,
-        classification.QQP,
-        classification.STSB,
-        classification.COLA,
-        classification.SST2,
+        glue.MRPC,
+        glue.QQP,
+        glue.STSB,
+        glue.COLA,
+        glue.SST2,
         pronouns.DPR,
         blimp.BLIMP,
-        quickstart.PRONOUN,
-        quickstart.CONTINUATION,
-        quickstart.WORD_ORDER,
+        pronouns.PRONOUN,
+        qa.CONTINUATION,
+        qa.WORD_ORDER,
     )
 }
 
@@ -54,7 +54,10 @@ def get(name: str) -> Task:
 
 
 def of(config: Mapping[str, Any]) -> Task:
-    """The Task that a config names, or, for 'custom', the Task that config.custom describes."""
+    """The Task that a config names, or, for 'custom', the Task of the table in config.custom.
+
+    If the config has `labels`, as the config.json of a run, the table is not read.
+    """
     if config['task'] == 'custom':
-        return custom.task(config.get('custom'))
+        return own.of(config.get('custom'), config.get('labels'))
     return get(config['task'])

@@ -10,9 +10,10 @@ import os
 import pathlib
 
 from gpt1_jax import storage
-from gpt1_jax.data.tasks import reading, tables
-from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.reading import RowFault, Split
+from gpt1_jax.data import readers
+from gpt1_jax.data import rows as rows_lib
+from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tasks.sources import Published
 from gpt1_jax.errors import UserError, did_you_mean
 
 PHENOMENA = {
@@ -36,7 +37,7 @@ COUNTED_UNDER = {'s-selection': 'argument_structure'}
 PAIRS = 67_000
 
 
-def files(directory: str, split: Split) -> list[str]:
+def files(directory: str, source: Published) -> list[str]:
     """The paths of the sets, by name. UserError if there is none."""
     for folder in (pathlib.Path(directory), pathlib.Path(directory) / 'data'):
         found = sorted(map(str, folder.glob('*.jsonl')))
@@ -64,28 +65,33 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     return frozenset(f'{name}/{pair}' for name, pairs in sets.items() for pair in pairs)
 
 
-def _pair(split, row_id, fields):
-    term = reading.field(fields, 'linguistics_term')
+def _pair(row):
+    term = rows_lib.text(row, 'linguistics_term')
     phenomenon = COUNTED_UNDER.get(term, term)
     if phenomenon not in PHENOMENA:
-        raise RowFault(
+        raise UserError(
             f'linguistics_term {term!r} is no phenomenon of BLiMP{did_you_mean(term, PHENOMENA)}'
         )
-    name = reading.field(fields, 'UID')
-    pair = reading.row_id(fields, 'pairID', row_id)
-    sentences = (reading.field(fields, 'sentence_good'), reading.field(fields, 'sentence_bad'))
-    return Example(f'{phenomenon}/{name}/{pair}', (), sentences, 0)
+    name = f'{phenomenon}/{rows_lib.text(row, "UID")}/{rows_lib.text(row, "pairID")}'
+    sentences = (rows_lib.text(row, 'sentence_good'), rows_lib.text(row, 'sentence_bad'))
+    return Example(name, (), sentences, 0)
 
 
-BLIMP = reading.labelled_set(
+BLIMP = Task(
     'blimp',
     'choice',
     ('good', 'bad'),
     ('accuracy',),
-    {'test': Split((), PAIRS)},
+    {
+        'test': Published(
+            (),
+            published=(PAIRS,),
+            hub=(),
+            find=files,
+            official=lambda paths: itertools.chain.from_iterable(map(readers.rows, paths)),
+        )
+    },
     _pair,
-    lambda paths, split: itertools.chain.from_iterable(map(tables.read, paths)),
-    find=files,
     groups=tuple(PHENOMENA),
     n_texts=0,
 )

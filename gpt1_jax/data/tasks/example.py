@@ -1,43 +1,76 @@
-"""Section 3.3: Example and Task, the common form of all labelled sets."""
+"""Section 3.3: Example and Task, the common form of all labelled sets.
 
+A Task has a source of rows for each split and a function that makes an Example of a row. `collect`
+applies the function and names bad rows, whatever the set and its source.
+"""
+
+import collections
 import dataclasses
-from collections.abc import Callable
+import functools
+import os
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from gpt1_jax import storage
+from gpt1_jax.data.rows import Bad, Row
+from gpt1_jax.errors import UserError, did_you_mean, fail, one_line, shown
+
+
+class LeftOut(UserError):
+    """The fault of a row that every user of the set leaves out.
+
+    The row is skipped without an error, and counted for a message.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
 class Example:
     """One row, as text.
 
-    id:      unique within its split, and written beside each prediction.
+    id:      unique within its split, and written beside each prediction. '' for the row's position.
     texts:   one text for classification, two for entailment or similarity. For multiple choice,
              the context that the choices share. A delimiter token separates segments of texts, see
              Task.segments.
     choices: for multiple choice only: the candidates for one more segment after `texts`. Their
              number may differ between rows.
-    label:   the index of the label or of the right choice. For a task with a score, the score. None
-             if unlabelled.
+    label:   the index of the label or of the right choice, or its name. For a task with a score,
+             the score. None or '' if unlabelled. `Task.read` gives the index, the score or None.
     record:  {column: value}, as in the file, of a row to predict.
     """
 
     id: str
     texts: tuple[str, ...]
     choices: tuple[str, ...] = ()
-    label: int | float | None = None
+    label: Any = None  # int, float, str or None
     record: dict | None = dataclasses.field(default=None, compare=False)
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """A labelled set: how it is read, which head the model gets, how predictions are scored.
+class Source(Hashable, Protocol):
+    """Where the rows of a split are."""
 
-    read:      (directory, split, on_bad=fail) -> examples. on_bad is called with a message about
-               each bad row, naming file, row and cause. errors.fail raises it as a UserError.
-               list.append collects it, and the row is skipped. A directory 'tfds:' or
-               'tfds:DATA_DIR' means prepared TFDS data instead of official files, 'parquet:DIR'
-               the Hub's Parquet files, and 'hf:USER/NAME' the same files, downloaded.
-    read_file: (path, on_bad=fail, rows=None) -> examples of any single file in the set's layout, or
-               of rows as such a file has them. Labels are not read and may be missing. Errors as in
-               `read`. None if the set has no such layout.
+    @property
+    def published(self) -> tuple[int, ...]:
+        """The expected numbers of rows, () if they are not known."""
+        ...
+
+    def files(self, directory: str) -> list[str]:
+        """The files of the rows. UserError if there are none."""
+        ...
+
+    def rows(self, directory: str) -> Iterable[Row | Bad]: ...
+
+    def chosen(self, found: list) -> list:
+        """The split's part of [(where, Example or fault)] of all rows."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """A labelled set: its sources, which head the model gets, how predictions are scored.
+
+    `directory` means official files. 'tfds:' or 'tfds:DATA_DIR' means prepared TFDS data instead,
+    'parquet:DIR' the Hub's Parquet files, and 'hf:USER/NAME' the same files, downloaded.
     """
 
     name: str
@@ -48,12 +81,12 @@ class Task:
     labels: tuple[str, ...]
     # Names in gpt1_jax.metrics. The first selects the best epoch
     metrics: tuple[str, ...]
-    splits: tuple[str, ...]  # the labelled splits that `read` accepts
-    read: Callable[..., list[Example]]
-    # (directory, split) -> the paths that `read` opens, to be hashed
-    files: Callable[[str, str], list[str]]
-    # Further splits, without labels, that `read` accepts: GLUE's test sets
+    sources: Mapping[str, Source]  # {split: its source}
+    example: Callable[[Any], Example | Iterable[Example]]  # a row's fields -> its Examples
+    # Splits without labels: GLUE's test sets
     unlabelled: tuple[str, ...] = ()
+    # The rows of any single file in the set's layout, to predict. None if the set has no such file
+    new: Callable[[str], Iterable[Row | Bad]] | None = None
     # How many texts are concatenated to each segment. () = each text is a segment
     segments: tuple[int, ...] = ()
     # Index of the text that is truncated in long rows. None: each segment, to an equal share
@@ -66,5 +99,257 @@ class Task:
     # First parts of ids ('middle' of 'middle/12.txt/0') that are also reported separately
     groups: tuple[str, ...] = ()
     n_texts: int = 1  # how many texts an example has
-    columns: tuple[str, ...] = ()  # the columns of texts and choices in a set of config.custom
-    read_file: Callable[..., list[Example]] | None = None
+    decimals: int | None = None  # to which a score is rounded
+    leave_out_unlabelled: bool = False  # rows without a label do not belong to the set (SNLI)
+    columns: tuple[str, ...] = ()  # of texts and choices in a user's table
+    # If train and dev have the same file: the share of its rows that is dev, and their seed
+    dev_fraction: float = 0.0
+    dev_seed: int = 0
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The labelled splits."""
+        return tuple(split for split in self.sources if split not in self.unlabelled)
+
+    def files(self, directory: str | os.PathLike, split: str) -> list[str]:
+        """The paths that `read` opens, to be hashed. UserError as in `read`."""
+        return self._source(split).files(str(directory))
+
+    def read(
+        self, directory: str | os.PathLike, split: str, on_bad: Callable[[str], Any] = fail
+    ) -> list[Example]:
+        """The examples of a split, in order. A file that was just read is not read again.
+
+        on_bad: called with a message about each bad row, naming file, row and cause. If it returns,
+        as list.append, the row is skipped. UserError if there is no such split or no row is left.
+        """
+        source = self._source(split)
+        files = source.files(str(directory))
+        shared = self.dev_fraction and self._is_shared(str(directory), files)
+        # The same source, so that the file is read once
+        of_file = self.sources['train'] if shared else source
+        found = source.chosen(kept(of_file, str(directory), self.example))
+        where = files[0] if len(files) == 1 else directory
+        what = f'{where} ({self.name} {split})'
+        labelled = split not in self.unlabelled
+        examples = self._checked(found, what, labelled, on_bad, source.published)
+        return self._part(examples, split, files[0]) if shared else examples
+
+    def read_new(
+        self,
+        rows: Iterable[Row | Bad],
+        what: str,
+        on_bad: Callable[[str], Any] = fail,
+        example: Callable[[Any], Example] | None = None,
+    ) -> list[Example]:
+        """The unlabelled examples of rows to predict. Their fields become Example.record.
+
+        Labels are not read and may be missing. example: in place of the task's. Errors as in
+        `read`.
+        """
+        found = made(rows, example or self.example, keep=True)
+        return self._checked(found, what, False, on_bad)
+
+    def _source(self, split):
+        if split not in self.sources:
+            raise UserError(
+                f'{self.name} has no split {split!r}{did_you_mean(split, self.sources)} (there are '
+                f'{", ".join(self.sources)})'
+            )
+        return self.sources[split]
+
+    def _is_shared(self, directory, files):
+        """Whether train and dev have these files."""
+        both = [self.sources[split] for split in ('train', 'dev') if split in self.sources]
+        return len(both) == 2 and all(source.files(directory) == files for source in both)
+
+    def _checked(self, found, what, labelled, on_bad, published=()):
+        """The valid Examples of [(where, Example or fault)]."""
+        examples: dict[str, Example] = {}
+        bad = []
+        left_out = []
+        for where, example in found:
+            try:
+                if isinstance(example, UserError):
+                    raise example
+                example = self.valid(example, labelled)
+                if example.id in examples:
+                    raise UserError(f'duplicate id {example.id!r}')
+                examples[example.id] = example
+            except LeftOut as fault:
+                left_out.append(one_line(f'{where}: {fault}'))
+            except UserError as fault:
+                bad.append(one_line(f'{where}: {fault}'))
+                on_bad(bad[-1])
+        if left_out:
+            _say(one_line(f'{what}: {len(left_out):,} row(s) left out, the first: {left_out[0]}'))
+        if not examples:
+            about = f'all {len(bad)} rows are bad, the first: {bad[0]}' if bad else 'no rows'
+            raise UserError(f'{what}: {about}')
+        n = len(examples) + len(bad)
+        if any(published) and n not in published:
+            # Part of a set is usable
+            message = f'{what}: {n:,} rows, the published set has {published[0]:,}'
+            warnings.warn(one_line(message), stacklevel=4)
+        return list(examples.values())
+
+    def valid(self, example: Example, labelled: bool) -> Example:
+        """An Example with its label as index or score. UserError for its fault."""
+        texts = (*example.texts, *example.choices)
+        if len(example.texts) != self.n_texts:
+            raise UserError(
+                f'{len(example.texts)} texts, expected {self.n_texts} (n_texts of the task)'
+            )
+        if not all(isinstance(text, str) for text in texts) or not ''.join(texts).strip():
+            raise UserError(
+                f'texts and choices are {shown(texts)}, must be texts that are not empty'
+            )
+        if self.head == 'choice' and not 2 <= len(example.choices) <= len(self.labels):
+            raise UserError(f'{len(example.choices)} choices, expected 2 to {len(self.labels)}')
+        for number, choice in enumerate(example.choices, 1):
+            if not choice.strip():
+                raise UserError(f'choice {number} is empty')
+        label = self._label(example) if labelled else None
+        return Example(example.id, example.texts, example.choices, label, example.record)
+
+    def _label(self, example):
+        label = example.label
+        if label is None or label == '' or label != label:
+            raise LeftOut('no label') if self.leave_out_unlabelled else UserError('no label')
+        if self.score:
+            return self._score(label)
+        n = len(example.choices) if self.head == 'choice' else len(self.labels)
+        if isinstance(label, str):
+            names = self.labels[:n]
+            name = label if label in names else label_name(label)
+            if name not in names:
+                raise UserError(f'label {shown(label)} is not one of {", ".join(names)}')
+            return names.index(name)
+        if isinstance(label, (list, tuple, set)):
+            raise UserError(f'label is {shown(label)}: {SEVERAL}')
+        if not isinstance(label, int) or not 0 <= label < n:
+            hint = ''
+            if isinstance(label, float):
+                hint = '; of a score, declare its limits: score=(LOW, HIGH), labels=()'
+            raise UserError(
+                f'label is {shown(label)}, must be a name in labels or an index below {n}{hint}'
+            )
+        return label
+
+    def _score(self, label):
+        low, high = self.score
+        try:
+            number = float(label)
+        except (TypeError, ValueError):
+            raise UserError(f'label {shown(label)} is not a number') from None
+        if not low <= number <= high:
+            raise UserError(f'label is {label}, must be a number from {low:g} to {high:g}')
+        return number if self.decimals is None else round(number, self.decimals)
+
+    def _part(self, examples, split, path):
+        """The examples of a split if dev is a part of the training file.
+
+        Of the n rows with each label (for a score or choices, of all rows) round(dev_fraction * n)
+        are dev, at least one. A label with a single row has no dev row. Dev rows have the smallest
+        hashes of (dev_seed, texts, choices), whatever the order. Rows with equal text stay
+        together.
+        """
+        hashes = [
+            storage.json_digest([self.dev_seed, example.texts, example.choices])
+            for example in examples
+        ]
+        if len({*hashes}) == 1:  # the rows are told apart by their positions
+            hashes = [f'{hashed} {place:09}' for place, hashed in enumerate(hashes)]
+        groups = collections.defaultdict(list)
+        for example, hashed in zip(examples, hashes):
+            by_label = self.head != 'choice' and not self.score
+            groups[example.label if by_label else None].append(hashed)
+        chosen = set()
+        for group in groups.values():
+            n = max(1, round(self.dev_fraction * len(group)))
+            if len(group) > 1 or len(groups) == 1:
+                chosen.update(sorted(group)[:n])
+        parts: dict[bool, list[Example]] = {True: [], False: []}
+        for example, hashed in zip(examples, hashes):
+            parts[hashed in chosen].append(example)
+        if not parts[True] or not parts[False]:
+            raise UserError(
+                f'{path}: {len(examples)} rows leave none for {"train" if parts[True] else "dev"}, '
+                f'of which dev takes {self.dev_fraction:g}: give more rows, or a file for dev'
+            )
+        return parts[split == 'dev']
+
+
+SEVERAL = 'a row has several labels; one label a row is supported'
+
+
+def label_name(text: str) -> str:
+    """The form of a label for comparisons: a whole number has no decimals, so 1.0 becomes 1."""
+    whole, point, decimals = text.partition('.')
+    is_whole = (
+        point and decimals and not decimals.strip('0') and whole.removeprefix('-').isdecimal()
+    )
+    return whole if is_whole else text
+
+
+def kept(
+    source: Source, directory: str, example: Callable[[Any], Any]
+) -> list[tuple[str, Example | UserError]]:
+    """[(where, Example or fault)] of a source's rows.
+
+    The last result is kept while the files have their times and sizes, so that labels, training,
+    dev and scoring read a table once.
+    """
+    state = tuple((path, file_state(path)) for path in source.files(directory))
+    return _kept(source, directory, example, state)
+
+
+@functools.lru_cache(maxsize=1)
+def _kept(source, directory, example, state):
+    return list(made(source.rows(directory), example))
+
+
+def file_state(path: str) -> Any:
+    """A value that changes when the file does."""
+    if storage.remote(path):
+        return storage.generation(path)
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def made(
+    rows: Iterable[Row | Bad], example: Callable[[Any], Any], keep: bool = False
+) -> Iterator[tuple[str, Example | UserError]]:
+    """Yields (where, Example or the fault because of which there is none) of rows, in order.
+
+    An Example without an id is called by its position. Bad rows count, so that the ids of other
+    rows do not depend on them.
+    keep: whether the fields become Example.record.
+    """
+    position = 0
+    for row in rows:
+        if isinstance(row, Bad):
+            yield row.where, (LeftOut if row.left_out else UserError)(row.why)
+            position += 1
+            continue
+        try:
+            found = example(row.fields)
+            found = [found] if isinstance(found, Example) else list(found)
+        except UserError as fault:
+            yield row.where, fault.with_traceback(None)
+            position += 1
+            continue
+        for number, one in enumerate(found):
+            where = row.where
+            if len(found) > 1:
+                where = f'{row.where}: example {number + 1}'
+            fields = row.fields if isinstance(row.fields, dict) else {'record': row.fields}
+            name = one.id or row.id or str(position + number)
+            record = fields if keep else None
+            yield where, Example(name, one.texts, one.choices, one.label, record)
+        position += max(1, len(found))
+
+
+@functools.cache  # prints each line once, however often a set is read
+def _say(line):
+    print(line, flush=True)

@@ -2,17 +2,19 @@
 "texts", or from memory."""
 
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gpt1_jax.data.tasks import reading, tables
+from gpt1_jax.data import files, readers
+from gpt1_jax.data import rows as rows_lib
+from gpt1_jax.data.rows import Row
+from gpt1_jax.data.tasks import own
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError, fail, shown
 
 
 def read(
-    task: Task, path: str | pathlib.Path, on_bad: Callable[[str], None] = fail
+    task: Task, path: str | pathlib.Path, on_bad: Callable[[str], Any] = fail
 ) -> list[Example]:
     """Reads the unlabelled examples of a file, in its order.
 
@@ -23,72 +25,66 @@ def read(
     message, which names file, row and cause, is a UserError.
     """
     path = str(path)
-    first = tables.first_record(path) if tables.is_json(path) else None
-    if isinstance(first, dict) and 'texts' in first and 'texts' not in task.columns:
-        return _of_texts(tables.read(path), task, path, on_bad)
-    if task.read_file is None:
+    if files.kind(path) in ('json', 'jsonl', 'parquet'):
+        first = next((row for row in readers.rows(path) if isinstance(row, Row)), None)
+        if first is not None and _has_texts(task, first.fields):
+            return _of_texts(readers.rows(path), task, path, on_bad)
+    if task.new is None:
         raise UserError(f'{path}: rows of {task.name} are JSON lines (.jsonl) with "texts"')
-    return task.read_file(path, on_bad)
+    return task.read_new(task.new(path), path, on_bad)
 
 
-def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Example]:
+def given(task: Task, rows: Any) -> list[Example]:
     """Makes unlabelled examples from rows in memory.
 
-    A row is a text, several texts, or {"id", "texts", "choices"}. If the task is a custom set and
-    the first row is a dict of its columns, every row is such a dict, {column: value}. Ids are row
+    A row is a text, several texts, {"id", "texts", "choices"}, or, for a user's table, a dict of
+    its columns. A DataFrame is such rows. If the first row has "texts", all rows must. Ids are row
     numbers from 0, unless a dict has an "id". UserError naming row and cause.
     """
+    if own.is_frame(rows):
+        rows = own.records_of(rows)
     check(rows, 'rows')
     found = []
-    in_columns = False
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
             row = {'texts': row if isinstance(row, (list, tuple)) else [row]}
-        elif i == 0:
-            in_columns = not isinstance(row.get('texts'), (list, tuple))
-        found.append(Row(f'row {i}', str(i), row))
-    if in_columns and task.columns and task.read_file:
-        return task.read_file('rows', rows=found)
+        found.append(Row(f'row {i}', row))
+    if found and task.columns and not _has_texts(task, found[0].fields):
+        return task.read_new(found, 'rows')
     return _of_texts(found, task, 'rows', fail)
 
 
 def check(rows: Any, what: str) -> None:
-    """UserError for rows that are no list.
-
-    From a text, a dict or a table a loop would take characters or columns.
-    """
-    if (
-        isinstance(rows, (str, Mapping))
-        or hasattr(rows, 'columns')
-        or not isinstance(rows, Iterable)
-    ):
+    """UserError for rows that are no list. Of a text, dict or table a loop takes parts."""
+    by_parts = isinstance(rows, (str, Mapping)) or own.is_frame(rows)
+    if by_parts or not isinstance(rows, Iterable):
         raise UserError(f'rows is {shown(rows)}, must be a list of {what}')
 
 
-def _of_texts(rows, task, what, on_bad):
-    """Makes Examples of Rows with the fields "texts" and, if the task has choices, "choices".
+def _has_texts(task, fields):
+    """Whether a row has "texts" that are not a column of the task."""
+    if not isinstance(fields, dict) or 'texts' not in fields:
+        return False
+    return 'texts' not in task.columns or isinstance(fields['texts'], (list, tuple))
 
-    what: the source, for messages.
-    """
-    least, most = (2, len(task.labels)) if task.head == 'choice' else (0, 0)
+
+def _of_texts(rows, task, what, on_bad):
+    """Makes Examples of Rows with the fields "texts" and, if the task has choices, "choices"."""
 
     def listed(fields, name):
-        value = fields.get(name, [])
+        value = fields.get(name, []) if isinstance(fields, dict) else None
         if not isinstance(value, (list, tuple)) or not all(
             isinstance(text, str) and text.strip() for text in value
         ):
-            raise RowFault(f'{name} is not a list of non-empty strings')
+            raise UserError(f'{name} is not a list of non-empty strings')
         return tuple(value)
 
-    def make(row_id, fields):
+    def example(fields):
         texts = listed(fields, 'texts')
         choices = listed(fields, 'choices')
-        if len(texts) != task.n_texts:
-            raise RowFault(f'{len(texts)} texts, expected {task.n_texts}')
-        if not least <= len(choices) <= most:
-            raise RowFault(
-                f'{len(choices)} choices, expected {f"2 to {most}" if most > 2 else most}'
-            )
-        return Example(reading.row_id(fields, 'id', row_id), texts, choices)
+        if choices and task.head != 'choice':
+            raise UserError(f'{len(choices)} choices, expected 0')
+        name = rows_lib.text(fields, 'id') if 'id' in fields else ''
+        return Example(name, texts, choices)
 
-    return reading.collect(rows, make, what, on_bad=on_bad, keep=True)
+    return task.read_new(rows, what, on_bad, example)

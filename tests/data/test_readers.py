@@ -1,8 +1,10 @@
-"""Section 4.1: the rows of JSON lines and Parquet files."""
+"""The rows of every format: text, JSON, tables, Parquet."""
 
 import bz2
+import csv
 import datetime
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -13,8 +15,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import corpus, records
-from gpt1_jax.data.tasks import reading, tables
+from gpt1_jax.data import corpus, readers, rows
+from gpt1_jax.data.readers import parquet as parquet_reader
+from gpt1_jax.data.rows import Bad, How
 from refusal import refusal, refused_flips
 from tiny import python
 
@@ -70,14 +73,14 @@ def test_json_lines_are_read_whatever_they_are_compressed_with(here, ending, com
     ]
     # Two frames, one after the other, as parallel compressors write them.
     (here / f'a{ending}').write_bytes(compress(lines[0]) + compress(b''.join(lines[1:])))
-    assert read(f'a{ending}') == [(f'a{ending}:{i + 1}', f'Nó {i}.') for i in range(3)]
+    assert read(f'a{ending}') == [(f'a{ending}: line {i + 1}', f'Nó {i}.') for i in range(3)]
 
 
 def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / 'a.txt').write_text('A')
     (here / 'dataset_infos.json').write_text('{"splits": {}}')
     (here / 'c4.json.gz').write_bytes(gzip.compress(b'{"text": "C"}'))
-    assert read('.') == [('a.txt', 'A'), ('c4.json.gz:1', 'C')]
+    assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
     (here / '.git').mkdir()
     (here / '.git' / 'HEAD.txt').touch()
     os.symlink('.git', 'linked')
@@ -103,8 +106,8 @@ def test_a_bad_row_is_told_and_the_next_one_read(here):
     write_parquet('a.parquet', {'text': ['A', None, 'C']})
     assert len(read('a.parquet', on_bad=messages.append)) == 2
     assert messages[5:] == ["a.parquet: row 1: field 'text' is NoneType, must be text"]
-    (here / 'array.jsonl').write_text('[\n{"text": "A"}\n]')  # all of its rows would be left out
-    assert 'one record a line' in refusal(read, 'array.jsonl', on_bad=messages.append)
+    (here / 'array.jsonl').write_text('[\n{"text": "A"}\n]')
+    assert read('array.jsonl') == [('array.jsonl: record 1', 'A')]
 
 
 def test_a_run_below_its_corpus_is_no_text(here):
@@ -132,17 +135,18 @@ def test_a_run_below_its_corpus_is_no_text(here):
 def test_a_text_column_of_any_type_is_read(here, kind):
     texts = pyarrow.array([f'Nó {i % 3}.' for i in range(7)]).cast(kind)
     write_parquet('a.parquet', {'id': range(7), 'body': texts}, row_group_size=3)
-    assert read('a.parquet', field='body') == [(f'a.parquet:{i}', f'Nó {i % 3}.') for i in range(7)]
-    assert [row.name for row in records.parquet('a.parquet', 'body', groups=(0, 2))] == [
-        f'a.parquet:{i}' for i in (0, 1, 2, 6)
+    assert read('a.parquet', field='body') == [
+        (f'a.parquet: row {i}', f'Nó {i % 3}.') for i in range(7)
     ]
+    found = readers.rows('a.parquet', How(('body',), groups=(0, 2)))
+    assert [row.where for row in found] == [f'a.parquet: row {i}' for i in (0, 1, 2, 6)]
 
 
 def test_what_pyarrow_reads_at_once_is_read_row_by_row(here):
     """Several compressions, page sizes and row groups; lengths from empty to more than a batch."""
     texts = [f'{i} ' + 'é' * (i * i * 7 % 20_000) for i in range(100)] + [
         '',
-        'x' * (records._BATCH + 1),
+        'x' * (parquet_reader._BATCH + 1),
     ]
     for number, (compression, size) in enumerate(
         [('snappy', 7), ('zstd', 1000), ('none', 64), ('gzip', 102)]
@@ -155,12 +159,9 @@ def test_what_pyarrow_reads_at_once_is_read_row_by_row(here):
             data_page_size=4096,
         )
         expected = pyarrow.parquet.read_table(f'{number}.parquet').column('text').to_pylist()
-        assert (
-            [row.text for row in records.parquet(f'{number}.parquet', 'text')] == expected == texts
-        )
-        assert [row.key for row in records.parquet(f'{number}.parquet', 'text', 'n')] == list(
-            range(102)
-        )
+        found = [row.fields for row in readers.rows(f'{number}.parquet')]
+        assert [row['text'] for row in found] == expected == texts
+        assert [row['n'] for row in found] == list(range(102))
 
 
 def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
@@ -207,12 +208,10 @@ CUT = ': Truncated compressed stream'
             ': not UTF-8 at byte 0 (0xff); if it is UTF-16, iconv -f UTF-16',
         ),
         ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': line 2: not UTF-8 at byte 10 (0xe9)'),
-        ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2 is not JSON (Expecting value'),
-        (
-            'a.json',
-            b' [{"text": "a"}, {"text": "b"}]',
-            ": line 1 is list, must be an object with field 'text'",
-        ),
+        ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2: not JSON (Expecting value'),
+        ('a.json', b' [["a"], ["b"]]', ": record 1 is list, must be an object with field 'text'"),
+        ('a.json', b'{"a": 1,\n"b": 2}', ': one JSON object, expected an array of records'),
+        ('a.json', b'[{"a": 1},\n', ': neither a record a line nor one JSON value: not JSON'),
         (
             'a.jsonl',
             b'{"texts": "a", "id": 1}\n',
@@ -223,18 +222,14 @@ CUT = ': Truncated compressed stream'
         (
             'a.parquet',
             {'texts': ['a'], 'id': [1]},
-            " has no field 'text', only 'texts', 'id', did you mean 'texts'?",
+            ": no column 'text', did you mean 'texts'? (columns: texts, id)",
         ),
         (
             'a.parquet',
             {'text': ['a', 'b', None]},
             ": row 2: field 'text' is NoneType, must be text",
         ),
-        (
-            'a.parquet',
-            {'text': [['a']]},
-            ": column 'text' is 'list<element: string>', must be text",
-        ),
+        ('a.parquet', {'text': [['a']]}, ": row 0: field 'text' is list, must be text"),
         ('a.parquet', {'text': [b'abc', b'a\xe9b']}, ': row 1: not UTF-8 at byte 1 (0xe9)'),
         (
             'a.parquet',
@@ -255,11 +250,10 @@ def test_a_record_too_long_for_memory_is_named(here, monkeypatch):
     (here / 'a.jsonl').write_text('{"text": "ok"}\n' + json.dumps({'text': 'x' * 99}) + '\n')
     write_parquet('a.parquet', {'text': ['ok', 'x' * 99]})
     assert [len(text) for _, text in read(['a.jsonl', 'a.parquet'])] == [2, 99, 2, 99]
-    monkeypatch.setattr(records, 'LONGEST', 90)
+    monkeypatch.setattr(rows, 'LONGEST', 90)
     for name, where in (('a.jsonl', 'line 2'), ('a.parquet', 'row 1')):
-        assert (
-            f'{name}: {where} is longer than 128 MiB, too long for one document or row'
-            in refusal(read, name)
+        assert f'{name}: {where} is longer than 0 MiB, too long for one document or row' in refusal(
+            read, name
         )
 
 
@@ -340,7 +334,7 @@ JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
             'characters',
             0,
             300,
-            'line 1 is list',
+            'a.json: line 1 is longer than 128 MiB',
         ),
         (parquet, 'characters', 202_328_890, 100, ''),
     ],
@@ -360,25 +354,196 @@ def test_a_pattern_below_the_directory_of_a_run_still_has_its_files(tmp_path, mo
     assert corpus.expand('*/*.txt')[0] == ['books/a.txt']
 
 
-def test_one_record_a_line_is_a_record_also_if_its_values_are_lists(tmp_path):
+def fields(path, how=How()):
+    """The fields of each row, or the cause of a bad row."""
+    return [row.why if isinstance(row, Bad) else row.fields for row in readers.rows(path, how)]
+
+
+def test_one_record_a_line_is_a_record_also_if_its_values_are_lists(here):
     record = {'context': ['l1', 'l2'], 'endings': ['a', 'b']}
-    (tmp_path / 'a.jsonl').write_text(json.dumps(record))
-    assert [found for _, found in tables.records(tmp_path / 'a.jsonl')] == [record]
-    (tmp_path / 'a.json').write_text(json.dumps(record))  # as pandas writes columns
-    columns = [found for _, found in tables.records(tmp_path / 'a.json')]
-    assert columns == [{'context': 'l1', 'endings': 'a'}, {'context': 'l2', 'endings': 'b'}]
-
-
-def test_rows_of_parquet_have_lists_dates_and_numbers_without_a_name(tmp_path):
-    day = datetime.date(2020, 1, 2)
-    rows = pyarrow.table({'texts': [['a', 'b']], 'day': [day]})
-    pyarrow.parquet.write_table(rows, tmp_path / 'a.parquet')
-    ((_, record),) = tables.records(tmp_path / 'a.parquet')
-    assert record == {'texts': ['a', 'b'], 'day': day}
-    assert [record for _, record in tables.records(tmp_path / 'a.parquet', ['day'])] == [
-        {'day': day}
+    (here / 'a.jsonl').write_text(json.dumps(record))
+    assert fields('a.jsonl') == [record]
+    (here / 'a.json').write_text(json.dumps(record))  # as pandas writes columns
+    assert fields('a.json') == [
+        {'context': 'l1', 'endings': 'a'},
+        {'context': 'l2', 'endings': 'b'},
     ]
-    assert (reading.of_cell(day), reading.of_cell(['a', day])) == (
-        '2020-01-02',
-        '["a", "2020-01-02"]',
+
+
+RECORDS = [{'t': 'A "b", é\nc', 'l': 1}, {'t': 'D', 'l': None}]
+
+
+@pytest.mark.parametrize('indent', [None, 1])
+@pytest.mark.parametrize(
+    'orient', ['records', 'columns', 'index', 'split', 'table', 'lines', 'data']
+)
+def test_json_is_read_in_every_form_that_pandas_writes(here, orient, indent):
+    pandas = pytest.importorskip('pandas')
+    frame = pandas.DataFrame(RECORDS).astype({'l': object})
+    if orient == 'lines':
+        text = frame.to_json(orient='records', lines=True)
+    elif orient == 'data':
+        text = json.dumps({'data': RECORDS, 'version': '1.0'}, indent=indent)
+    else:
+        text = frame.to_json(orient=orient, indent=indent)
+    (here / 'a.json').write_text(text)
+    found = [{name: row[name] for name in 'tl'} for row in fields('a.json')]
+    assert found == RECORDS
+
+
+def test_columns_of_tables_and_lists_may_be_named(here):
+    (here / 'a.csv').write_text('story,"a, b"\nother,c\n')
+    expected = [{'text': 'story', 'answer': 'a, b'}, {'text': 'other', 'answer': 'c'}]
+    assert fields('a.csv', How(columns=('text', 'answer'))) == expected
+    (here / 'a.jsonl').write_text('["story", "a, b"]\n["other", "c"]\n')
+    assert fields('a.jsonl', How(columns=('text', 'answer'))) == expected
+
+
+def test_rows_of_parquet_have_lists_dates_and_numbers_without_a_name(here):
+    day = datetime.date(2020, 1, 2)
+    write_parquet('a.parquet', {'texts': [['a', 'b']], 'day': [day]})
+    assert fields('a.parquet') == [{'texts': ['a', 'b'], 'day': day}]
+    assert fields('a.parquet', How(('day',))) == [{'day': day}]
+    assert rows.of_cell(day) == '2020-01-02'
+    assert rows.of_cell(['a', day]) == '["a", "2020-01-02"]'
+
+
+# Tables
+
+
+def as_csv(table, **how):
+    stream = io.StringIO()
+    csv.writer(stream, **how).writerows([('text', 'label'), *table])
+    return stream.getvalue()
+
+
+TABLE = [
+    (text, 'xy'[i % 2])
+    for i, text in enumerate(
+        [
+            'no "quotes", yes',
+            'plain',
+            'semi; colon | pipe',
+            'two\nlines',
+            'tab\there',
+            'it\'s 5"',
+            'é 漢',
+        ]
     )
+]
+MARK = '\ufeff'
+
+
+@pytest.mark.parametrize(
+    'name, data',
+    [
+        ('a.csv', as_csv(TABLE).encode()),
+        ('a.csv', (MARK + as_csv(TABLE, lineterminator='\r\n')).encode()),
+        ('a.csv', as_csv(TABLE, delimiter=';').encode()),
+        ('a.csv', as_csv(TABLE, delimiter='|').encode()),
+        ('a.csv', as_csv(TABLE, delimiter='\t').encode()),
+        ('a.tsv', as_csv(TABLE, delimiter='\t').encode()),
+        ('a.csv', as_csv(TABLE, quoting=csv.QUOTE_ALL).encode()),
+        ('a.csv', as_csv(TABLE, quoting=csv.QUOTE_ALL).replace(',"x', ', "x').encode()),
+        (
+            'a.csv',
+            as_csv(TABLE, quoting=csv.QUOTE_ALL, doublequote=False, escapechar='\\').encode(),
+        ),
+        ('a.csv', ('sep=;\n' + as_csv(TABLE, delimiter=';')).encode()),
+        ('a.csv', ('\n\n' + as_csv(TABLE)).encode()),
+        ('a.csv', as_csv(TABLE, delimiter='\t').encode('utf-16')),
+        ('a.csv', as_csv(TABLE).encode('utf-16-le')),
+        ('a.csv.gz', gzip.compress(as_csv(TABLE).encode())),
+    ],
+)
+def test_tables_are_read_as_programs_write_them(here, name, data):
+    (here / name).write_bytes(data)
+    how = How(('text', 'label'))
+    found = [(row['text'], row['label']) for row in fields(name, how)]
+    assert found == TABLE
+    assert fields(name) == fields(name, how)
+
+
+def test_a_bad_row_of_a_table_is_named_by_its_line_and_the_next_is_read(here):
+    (here / 'a.csv').write_text('t,l\na,x\n"two\nlines",y\nb,c,d\n"q" r,x\nlast,y\n')
+    found = list(readers.rows('a.csv'))
+    assert [row.where for row in found] == [f'a.csv: row {n}' for n in (2, 3, 5, 6, 7)]
+    assert [row.why[:20] for row in found if isinstance(row, Bad)] == [
+        '3 columns, expected ',
+        "',' expected after '",
+    ]
+    assert found[-1].fields == {'t': 'last', 'l': 'y'}
+    (here / 'a.csv').write_text('t,l\n"b, c",x\n"never closed,y\nd,x\n')
+    assert 'a.csv: row 3: a quotation mark opens a cell that is never closed' in refusal(
+        fields, 'a.csv'
+    )
+
+
+def test_the_dialect_follows_from_the_first_lines_alone(here):
+    plain = ''.join(f'number {i} of many,x\n' for i in range(5000))
+    (here / 'a.csv').write_text(f't,l\n{plain}"a ""late"", quote",y\n')
+    assert fields('a.csv')[-1] == {'t': 'a "late", quote', 'l': 'y'}
+    assert len(fields('a.csv')) == 5001
+
+
+@pytest.mark.parametrize(
+    'text, texts',
+    [
+        ('t\tl\n"He said\tx\nso" he\ty\n', ['"He said', 'so" he']),  # text
+        ('t\tl\n"a ""b"" c"\tx\nd\ty\n', ['a "b" c', 'd']),  # quoting
+    ],
+)
+def test_quotation_marks_of_a_tsv_are_text_if_they_would_join_rows(here, text, texts):
+    (here / 'a.tsv').write_text(text)
+    assert [row['t'] for row in fields('a.tsv')] == texts
+
+
+def test_lone_carriage_returns_end_rows_in_files_of_old_macs_only(here):
+    (here / 'a.csv').write_bytes(b't,l\rone,x\rtwo,y\r')
+    assert fields('a.csv') == [{'t': 'one', 'l': 'x'}, {'t': 'two', 'l': 'y'}]
+    (here / 'a.csv').write_bytes(b't,l\none\rtwo,x\n"three\rfour",y\n')
+    assert [row['t'] for row in fields('a.csv')] == ['one two', 'three\rfour']
+
+
+@pytest.mark.parametrize(
+    'data, encoding, message',
+    [
+        (
+            't,l\né,x\n'.encode('cp1252'),
+            'utf-8',
+            'line 2: not UTF-8 at byte 0 (0xe9); name its enc',
+        ),
+        (b't,l\n\x81,x\n', 'cp1252', 'line 2: not cp1252 at byte 0 (0x81); name its encoding'),
+        (b't,l\na,x\n', 'latin1252', "line 1: no encoding 'latin1252': utf-8, latin-1 and cp1252"),
+        ('t,l\nab,x\n'.encode('utf-16')[:-1], 'utf-8', 'damaged, or not utf-16'),
+        (b'', 'utf-8', 'empty'),
+        (b't,l\na,x\n', 'utf-8', "no column 'label' (columns: t, l)"),
+        (b't,label,label\na,x,y\n', 'utf-8', "2 columns are called 'label'"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_named_with_the_remedy(here, data, encoding, message):
+    (here / 'a.csv').write_bytes(data)
+    how = How(('label',), encoding=encoding)
+    assert message in refusal(fields, 'a.csv', how)
+
+
+# Parquet out of proportion
+
+
+def test_parquet_of_very_many_row_groups_or_columns_is_refused_at_once(here, monkeypatch):
+    write_parquet('a.parquet', {'text': ['A'] * 300}, row_group_size=1)
+    monkeypatch.setattr(parquet_reader, 'MOST_GROUPS', 200)
+    assert 'a.parquet: cannot be read (more than 200 row groups or columns)' in refusal(
+        fields, 'a.parquet'
+    )
+    write_parquet('b.parquet', {f'c{i}': [1] for i in range(150)})
+    monkeypatch.setattr(parquet_reader, 'MOST_COLUMNS', 100)
+    assert 'b.parquet: 150 columns, more than 100' in refusal(fields, 'b.parquet')
+
+
+def test_a_row_group_out_of_proportion_to_its_file_is_refused(here, monkeypatch):
+    write_parquet('a.parquet', {'text': ['x' * 90_000, 'y']}, use_dictionary=False)
+    monkeypatch.setattr(rows, 'LONGEST', 1000)
+    monkeypatch.setattr(parquet_reader, 'MOST_TIMES', 10)
+    assert 'a.parquet: row group 0 has 90,' in refusal(fields, 'a.parquet')
+    assert 'out of proportion to the file' in refusal(fields, 'a.parquet')
