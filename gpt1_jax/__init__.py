@@ -1,6 +1,6 @@
 """GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018.
 
-README.md lists the files of each section. In a program or a notebook, begin with
+The front page lists ten files in the order of the paper. In a program or a notebook, begin with
 gpt1_jax.load(DIRECTORY), see api.py.
 
 Other modules are imported at their first use, so that reading data never loads jax.
@@ -19,23 +19,24 @@ except ImportError:
     sys.exit('error: gpt1_jax needs Linux or macOS; on Windows use WSL')
 
 
-def _configs_of_the_clone():
-    """Make the folder configs/ of a clone importable as gpt1_jax.configs.
+def _folders_of_the_clone():
+    """Make the folders configs/ and docs/ of a clone importable as gpt1_jax.configs and .docs.
 
-    The wheel has the folder under this name.
+    The wheel has the folders under these names.
     """
     package = os.path.dirname(os.path.abspath(__file__))
-    folder = os.path.join(os.path.dirname(package), 'configs')
-    if os.path.isdir(os.path.join(package, 'configs')) or not os.path.isfile(
-        os.path.join(folder, 'pretrain.py')
-    ):
-        return
-    spec = importlib.machinery.ModuleSpec(f'{__name__}.configs', None, is_package=True)
-    spec.submodule_search_locations = [folder]
-    sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    for name, file in (('configs', 'pretrain.py'), ('docs', 'training.md')):
+        folder = os.path.join(os.path.dirname(package), name)
+        if os.path.isdir(os.path.join(package, name)) or not os.path.isfile(
+            os.path.join(folder, file)
+        ):
+            continue
+        spec = importlib.machinery.ModuleSpec(f'{__name__}.{name}', None, is_package=True)
+        spec.submodule_search_locations = [folder]
+        sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 
 
-_configs_of_the_clone()
+_folders_of_the_clone()
 
 
 # Name: module, imported at the first use

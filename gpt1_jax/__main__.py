@@ -36,10 +36,12 @@ PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'hugging_face': 'weights.hugging_face',
 }
 PAGES = {  # topic: package and file
-    'ablate': ('gpt1_jax.ablation', 'AGENTS.md'),
+    'ablate': ('gpt1_jax.ablation', 'README.md'),
     'configs': ('gpt1_jax.configs', 'README.md'),
     'coming_from': ('gpt1_jax.configs', 'coming_from.md'),
     'data': ('gpt1_jax.data', 'README.md'),
+    'training': ('gpt1_jax.docs', 'training.md'),
+    'when_it_fails': ('gpt1_jax.docs', 'when_it_fails.md'),
     'tasks': ('gpt1_jax.data.tasks', 'your_task.py'),
 }
 

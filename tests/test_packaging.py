@@ -59,10 +59,10 @@ def sources(*folders):
     }
 
 
-def test_the_wheel_holds_the_package_and_its_configs_alone(built):
+def test_the_wheel_holds_the_package_its_configs_and_the_pages_of_gpt1_help_alone(built):
     with zipfile.ZipFile(built['wheel']) as archive:
         names = {name for name in archive.namelist() if '.dist-info/' not in name}
-    files = sources('gpt1_jax') | {f'gpt1_jax/{name}' for name in sources('configs')}
+    files = sources('gpt1_jax') | {f'gpt1_jax/{name}' for name in sources('configs', 'docs')}
     # But the model's card, and those that gpt1 help prints
     pages = {name for name in files if name.endswith('.md') and '/novels/' not in name}
     printed = {f'{package.replace(".", "/")}/{file}' for package, file in PAGES.values()}
@@ -133,7 +133,7 @@ def test_the_command_prints_the_pages_that_error_lines_name(installed):
     run, _ = installed
     for topic, (package, file) in PAGES.items():
         shown = run('gpt1', 'help', topic).stdout
-        folder = ROOT / package.replace('gpt1_jax.configs', 'configs').replace('.', '/')
+        folder = ROOT / re.sub(r'gpt1_jax\.(configs|docs)$', r'\1', package).replace('.', '/')
         assert shown == (folder / file).read_text().rstrip() + '\n'
         assert shown == command('help', topic).stdout  # in a clone
     assert ', did you mean' in run('gpt1', 'help', 'coming', check=2).stderr
@@ -169,7 +169,7 @@ def test_the_sdist_holds_all_that_runs_from_a_clone(built):
             if not archive.getmember(name).isdir()
         }
     own = {name for name in names if '.egg-info/' not in name} - {'PKG-INFO', 'MANIFEST.in'}
-    assert own == sources('gpt1_jax', 'configs', 'experiments', 'tests') | {
+    assert own == sources('gpt1_jax', 'configs', 'docs', 'experiments', 'tests') | {
         'README.md',
         'CONTRIBUTING.md',
         'CHANGELOG.md',

@@ -15,7 +15,7 @@ baseline.
 
 The file ideas.jsonl in OUT is the ledger of the search, and report.md is written from it. Rerun an
 interrupted command to resume it. A trial with the same settings, text, files and code is not
-repeated. `gpt1 help ablate` has a page for agents.
+repeated. `gpt1 help ablate` has the whole page.
 """
 
 import functools
