@@ -182,6 +182,26 @@ def test_no_program_runs_a_file_of_the_working_directory(stranger):
 
 
 @pytest.mark.full
+def test_nor_does_a_data_set_that_names_a_class(stranger):
+    """TFDS would import the module of the class that features.json names."""
+    place = stranger.here / 'tfds' / 'glue' / 'cola' / '2.0.0'
+    place.mkdir(parents=True, exist_ok=True)
+    (place / 'dataset_info.json').write_text('{"name": "glue", "version": "2.0.0"}')
+    features = {'pythonClassName': 'payload.Evil', 'featuresDict': {'features': {}}}
+    (place / 'features.json').write_text(json.dumps(features))
+    found = stranger.run(
+        stranger.script,
+        'finetune',
+        '--config=finetune:cola',
+        '--config.data.dir=tfds:tfds',
+        '--config.init_from=novels',
+        '--inspect',
+    )
+    assert (stranger.ran(), found.returncode) == ('', 1), found.stderr
+    assert 'payload.Evil' in found.stderr.splitlines()[-1]
+
+
+@pytest.mark.full
 def test_nor_does_python_m(stranger):
     package = stranger.here / 'gpt1_jax.py'  # Python itself would take it for the package
     package.unlink(missing_ok=True)

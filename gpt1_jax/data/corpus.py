@@ -50,11 +50,8 @@ def documents(
 
 
 def expand(spec: Spec, split_files: bool | None = True) -> tuple[list[str], list[str]]:
-    """As files.expand, also of 'novels', unless there is a file of that name."""
-    specs = [
-        str(_PACKAGED) if one == NOVELS and not os.path.exists(one) else one
-        for one in files.as_list(spec)
-    ]
+    """As files.expand, also of 'novels'. A directory of that name is './novels'."""
+    specs = [str(_PACKAGED) if one == NOVELS else one for one in files.as_list(spec)]
     return files.expand(specs, split_files)
 
 

@@ -35,14 +35,15 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_novels_of_the_package_are_read_unless_there_is_a_file_of_that_name(here):
+def test_the_novels_of_the_package_are_read_also_if_there_is_a_directory_of_that_name(here):
     found = read('novels')
     assert len(found) == 10 and found[5][1].splitlines()[3].startswith(
         'No one who had ever seen Catherine Morland'
     )
     (here / 'novels').mkdir()
     (here / 'novels' / 'a.txt').write_text('A.')
-    assert read('novels') == [('novels/a.txt', 'A.')]
+    assert read('novels') == found
+    assert read('./novels') == [('novels/a.txt', 'A.')]
 
 
 ALL = [
