@@ -112,12 +112,11 @@ def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
 
 
 def test_the_ideas_of_the_front_page_are_those_of_their_report():
-    lines = table_rows(text(RESULTS / 'ideas' / 'longer' / 'report.md'))
-    report = {row[0]: row for row in lines[1:] if len(row) == 6}
-    front = [row for row in table_rows(text(ROOT / 'README.md')) if row[0] in report]
-    assert [verdict for _, _, verdict in front] == ['better', 'cannot tell']
+    lines = text(RESULTS / 'ideas' / 'longer' / 'report.md').splitlines()
+    front = [row for row in table_rows(text(ROOT / 'README.md')) if len(row) == 3][1:3]
     for idea, nats, verdict in front:
-        assert report[idea][1] == nats and report[idea][5].startswith(verdict)
+        (line,) = [line for line in lines if line.startswith(f'| {idea} | {nats} |')]
+        assert f'| {verdict}' in line
 
 
 def test_the_sets_of_ten_minutes_of_a_gpu_are_those_of_the_learning_curves_and_baselines():
