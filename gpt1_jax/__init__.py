@@ -1,6 +1,6 @@
 """GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018.
 
-The front page lists ten files in the order of the paper. In a program or a notebook, begin with
+The front page lists ten files in an order to read. In a program or a notebook, begin with
 gpt1_jax.load(DIRECTORY), see api.py.
 
 Other modules are imported at their first use, so that reading data never loads jax.
@@ -13,9 +13,8 @@ import sys
 
 __version__ = '0.1.0'
 
-try:
-    import fcntl  # noqa: F401
-except ImportError:
+# Found, not imported: python -m would look for it in the working directory (__main__.py)
+if importlib.util.find_spec('fcntl') is None:
     sys.exit('error: gpt1_jax needs Linux or macOS; on Windows use WSL')
 
 

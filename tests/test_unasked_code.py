@@ -122,7 +122,9 @@ def stranger(tmp_path_factory):
 def commands(stranger):
     """Command lines of all programs, each of which succeeds. Later ones read earlier ones' runs."""
     runs = stranger.base / 'runs'
-    small = small_flags(model__n_ctx=32, train__steps=2, checkpoint__every=2, eval__every=2)
+    small = small_flags(
+        model__n_ctx=32, model__n_inner=64, train__steps=2, checkpoint__every=2, eval__every=2
+    )
     return {
         'prepare': [
             f'--corpus={stranger.text}',

@@ -152,6 +152,8 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
     params = step.program.state.params
     moved = hlo.collectives(step.text, devices)
     rows, width = params['embed']['tokens'].shape
+    # The step's table has the rows of the vocabulary and of the positions
+    whole = sum(len(part) for part in params['embed'].values())
     per_token = step_cost.flops_per_token(params, c.n_ctx)
     return {
         'trace_seconds': round(step.seconds[0], 1),
@@ -162,7 +164,7 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
         'flops_per_step': per_token * config.batch.size * c.n_ctx,
         'collectives': hlo.summary(moved),
         'trips_known': all(one.known for one in moved),
-        'table_gathers': hlo.table_gathers(moved, rows, width),
+        'table_gathers': hlo.table_gathers(moved, whole, width),
         'logit_transfers': hlo.logit_transfers(moved, rows, width),
     }
 

@@ -41,7 +41,7 @@ def encode(
     similarity           both orders of the two texts
     choice               [start] context [delimiter] choice [extract] for each choice
 
-    A text that is too long is truncated, see `shortened` and `cut_one`. ids_of: used instead of
+    A text that is too long is truncated, see `limit` and `cut_one`. ids_of: used instead of
     tokenizer.encode. The lists that it returns are not changed.
     """
     ids_of = ids_of or tokenizer.encode

@@ -1,6 +1,7 @@
 """Section 4.1: "minibatches of 64 randomly sampled, contiguous sequences of 512 tokens".
 
-The text is one stream of tokens. Window i is tokens[i * n_ctx : (i + 1) * n_ctx + 1]: n_ctx inputs
+The paper does not say how they are sampled. Here the text is one stream of tokens, whose windows
+may cross the ends of documents. Window i is tokens[i * n_ctx : (i + 1) * n_ctx + 1]: n_ctx inputs
 and the n_ctx targets one position later, so that neighbouring windows share one token. Every epoch
 visits each window once, in its own random order. The batch of a step is a pure function of (seed,
 step), so the step number is all the state that the input pipeline has.

@@ -92,7 +92,7 @@ def sst2(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
 
 
 def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """Document, question, answer, with nothing between them, as in fine-tuning.
+    """Document, question, answer, with nothing between them.
 
     The answer is scored. The document of a long row is truncated to its first n_ctx - |q| - max
     |a_k| tokens, the same for all answers a_k to question q. The question is the last of a row's

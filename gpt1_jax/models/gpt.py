@@ -175,6 +175,7 @@ class Block(nn.Module):
 
     def after_attention(self, x: jax.Array, a: jax.Array, drop: Dropout) -> jax.Array:
         rate = self.config.resid_dropout
+        # LayerNorm(x + dropout(a)). LayerNorm itself adds up what `+` collects, in one pass
         x = self.ln_1(x + drop.at(dropout.ATTENTION_OUT, rate).of(a))
         m = self.mlp(x)
         x = self.ln_2(x + drop.at(dropout.MLP_OUT, rate).of(m))
@@ -194,7 +195,7 @@ class GPT(nn.Module):
 
     def setup(self):
         self.embed = self.embedding(self.config)
-        self.blocks = self.block(self.config)
+        self.blocks = self.block(self.config)  # its parameters are stacked: [N, ...], see layers.py
 
     def __call__(
         self, tokens: jax.Array, key: dropout.Key | None = None
@@ -210,7 +211,7 @@ class GPT(nn.Module):
 
     def transformed(self, x: Any, key: dropout.Key | None) -> Any:
         """The states after N blocks. x: h_0, or a tree that begins with it, if blocks pass one."""
-        # for layer in range(N): x = block(x, Dropout(key, layer))
+        # for layer in range(N): x = blocks[layer](x, Dropout(key, layer))
         return layers.repeat(self.blocks, self.config, x, key)
 
     def logits(self, hidden: jax.Array, rows: jax.Array) -> jax.Array:

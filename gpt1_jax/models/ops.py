@@ -85,7 +85,7 @@ def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
 
 
 def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
-    """(table[ids] [B, L, D], the table [R, D]), rounded to `dtype`. NaN for an id out of range.
+    """(table[ids] [B, L, D], the table [R, D]), rounded to `dtype`. NaN for an id of R or more.
 
     The gradient by the table is summed in float32 over the positions of an id.
     """
@@ -100,7 +100,7 @@ def logits(hidden: jax.Array, rows: jax.Array) -> jax.Array:
 def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any) -> jax.Array:
     """-log P of each target under softmax(hidden @ rows^T), Eq. 2: [T, D], [R, D], [T] -> [T].
 
-    dtype: of the logits. The result is float32, and NaN if a target is not a row.
+    dtype: of the logits. The result is float32, and NaN if a target is R or more.
     """
     scores = jnp.einsum('td,rd->tr', hidden, rows, preferred_element_type=dtype)
     return log_loss(scores, targets)

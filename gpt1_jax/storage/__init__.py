@@ -189,10 +189,14 @@ def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
     file = pathlib.Path(os.path.realpath(file) if follow else file)
     partial = file.with_name(f'{file.name}.partial')
     partial.unlink(missing_ok=True)
-    with naming(file), open(partial, 'xb') as stream:  # x: never write through a link
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with open(partial, 'xb') as stream:  # x: never write through a link
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        error.filename = os.fspath(file)  # the name that the caller knows
+        raise
     os.replace(partial, file)
 
 

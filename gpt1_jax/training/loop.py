@@ -160,8 +160,9 @@ def fit(
     The host reads metrics only if it logs, and checks one step late whether the state has halted.
     So the device does not wait for the host between logged steps.
 
-    If a loss or gradient is not finite, the state before it is saved, and a UserError names the
-    step. Raises Interrupted after SIGTERM, SIGINT or SIGHUP, once the state is saved.
+    If a loss or gradient is not finite, and hyper['skips'] such batches were skipped before, the
+    state before it is saved, and a UserError names the step. Raises Interrupted after SIGTERM,
+    SIGINT or SIGHUP, once the state is saved.
     """
     step = int(state.step)
     signal = ''

@@ -1,4 +1,8 @@
-"""Sections 3.1 and 3.2, Eqs. 1, 4 and 5: the losses, as float32 means of nats."""
+"""Sections 3.1 and 3.2, Eqs. 1, 4 and 5: the losses, in float32.
+
+The paper maximises sums of log P. Here each loss is -log P in nats, averaged over a sequence's
+tokens and, by the caller, over the batch. The sum of Eq. 5, L2 + lambda L1, is in finetuning.py.
+"""
 
 from typing import Any
 

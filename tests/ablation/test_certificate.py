@@ -139,9 +139,11 @@ def test_all_trials_are_trained_again_to_the_bit_and_no_code_runs_unasked(certif
     with pytest.raises(UserError, match='no such file'):
         certificate.verify(file, 1, True, None, None)
     assert 'Trained again' in certificate.verify(file, 1, True, str(moved), None)[-1]
+    before = (moved / '00.txt').read_text()
     (moved / '00.txt').write_text('Another text. ' * 40)
     with pytest.raises(UserError, match='another (validation text|vocabulary) than is here'):
         certificate.verify(file, 1, True, str(moved), None)
+    (moved / '00.txt').write_text(before)
     moved.rename(text)
 
 

@@ -116,7 +116,7 @@ def test_a_mistake_in_the_input_is_one_line_and_not_tried_again(made, tmp_path):
     assert (program.returncode, said) == (1, '')
     assert (
         errors.splitlines()[-1]
-        == f"error: {made / 'corpus.parquet'} has no field 'text', only 'body'"
+        == f"error: {made / 'corpus.parquet'}: no column 'text' (columns: body)"
     )
     assert 'Traceback' not in errors
 

@@ -11,7 +11,7 @@ from gpt1_jax.models import build, causality
 from tiny import ROOT
 
 pytestmark = pytest.mark.usefixtures('trusted_code')
-# Name in helpers/causal_ideas.py: the operation that it replaces
+# Name in causal_ideas.py of the helpers: the operation that it replaces
 LEAKS = {
     'block_mean': 'attention',
     'chunk_summary': 'attention',
