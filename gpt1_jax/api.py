@@ -310,6 +310,9 @@ def finetune(
         raise UserError('give text and label, the columns of your rows, or task')
     if own.is_frame(data):
         data = own.saved(data)
+    if not isinstance(data, (str, os.PathLike)):
+        raise UserError(f'data is {shown(data)}, must be a path or a DataFrame')
+    data = os.fspath(data)
     if task is None:
         columns, answers = ([x] if isinstance(x, str) else list(x) for x in (text, choices))
         given = (data, columns, label, answers, list(score), encoding)

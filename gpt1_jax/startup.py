@@ -9,11 +9,20 @@ import sys
 
 
 def before_imports(program: str) -> None:
+    # An interrupt would show a traceback of some import, or be lost there. cli.run makes interrupts
+    # a KeyboardInterrupt again.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
     with_huge_pages()
     if program in ('pretrain', 'finetune', 'prepare'):
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, stopped)
+
+
+def _interrupted(number, frame):
+    os.write(2, b'error: interrupted\n')
+    os._exit(130)
 
 
 def stopped(number, frame):

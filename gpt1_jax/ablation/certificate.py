@@ -103,9 +103,13 @@ def _text(idea):
 
 
 def _rounding(idea, seed, trial, out):
-    """By how much a loss moves if a trial sums its gradients in another order, in nats."""
+    """By how much a loss moves if a trial adds up its sums in another order, in nats."""
     config = idea.config.copy_and_resolve_references()
-    config.batch.microbatches *= 2
+    parts = 2 * config.batch.microbatches
+    if config.batch.size % (parts * jax.device_count()) == 0:
+        config.batch.microbatches = parts
+    else:
+        config.batch.loss_chunks += 2
     with tempfile.TemporaryDirectory(dir=out) as directory:
         place = pathlib.Path(directory) / 'trial'
         with trials.logged(place):

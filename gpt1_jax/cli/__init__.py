@@ -8,6 +8,7 @@ import functools
 import hashlib
 import os
 import platform
+import signal
 import sys
 import traceback
 import warnings
@@ -43,6 +44,7 @@ def run(
     sys.argv[1:] = map(terminal.typed, sys.argv[1:])
     # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     logging.set_verbosity(logging.FATAL)
+    sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
     flags.DEFINE_bool(
         'trust_code', False, 'Run the code, FILE:NAME, that only the config.json of a run names.'
@@ -58,6 +60,8 @@ def _run_main(main, argv):
     if len(argv) > 1:
         _fail(f'unexpected argument {argv[1]!r}: options are written --name=value', 2)
     try:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a job in the background has it
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # replaces startup.py's
         if 'jax' in sys.modules:
             keep_compiled_programs()
         if 'config' in flags.FLAGS:
@@ -183,6 +187,16 @@ def _with_flag(text):
                 'such as config.tasks)'
             )
     return text
+
+
+def _unraisable(unraisable):
+    """Ends the program for an interrupt in a callback, such as jax's for the garbage collector.
+
+    Python would drop the interrupt, and the program would go on.
+    """
+    if unraisable.exc_type is KeyboardInterrupt:
+        _fail('interrupted', 130)
+    sys.__unraisablehook__(unraisable)
 
 
 def _show_warning(message, category, *_):

@@ -28,6 +28,11 @@ _SPACED = re.compile(' +"').match
 REMEDY = 'name its encoding, such as --encoding=latin-1 or cp1252'
 
 
+def _is_blank(row):
+    """Whether all cells of a row are empty."""
+    return not isinstance(row, csv.Error) and not any(cell.strip() for cell in row)
+
+
 def read(path: str, how: How) -> Iterator[Row | Bad]:
     """Yields the rows of a table. Their places count lines from 1 as an editor does.
 
@@ -53,7 +58,9 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
     cells = _cells(path, itertools.chain(sample, lines), dialect)
     header = list(how.columns)
     if not header:
-        number, names = next(cells)
+        # Excel writes an empty first row as separators only
+        cells = itertools.dropwhile(lambda row: _is_blank(row[1]), cells)
+        number, names = next(cells, (0, []))
         if isinstance(names, csv.Error):
             raise UserError(f'{path}: row {number}, the header: {names}')
         header = list(map(rows_lib.column_name, names))
@@ -63,7 +70,7 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
     chosen = [(name, header.index(name)) for name in how.needed]
     everything = how.rest or not how.needed
     for number, row in cells:
-        if not row:
+        if _is_blank(row):
             continue
         where = f'{path}: row {number}'
         if isinstance(row, csv.Error):

@@ -351,7 +351,8 @@ def _examples(found, path):
     sound = [one for _, one in found if isinstance(one, Example) and one.label]
     if not sound:
         faults = (f'{where}: {one}' for where, one in found if isinstance(one, UserError))
-        raise UserError(next(faults, f'{path}: no rows'))
+        nothing = 'no row has a label' if found else 'no rows'
+        raise UserError(next(faults, f'{path}: {nothing}'))
     return sound
 
 
@@ -438,6 +439,9 @@ def is_frame(value: Any) -> bool:
 def records_of(frame: Any) -> list[dict]:
     """The rows of a table in memory as {column: value}."""
     names = list(getattr(frame, 'column_names', None) or frame.columns)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UserError(f'the table has {names.count(twice[0])} columns called {twice[0]!r}')
     columns = [[_value(item) for item in frame[name]] for name in names]
     return [dict(zip(map(str, names), row)) for row in zip(*columns)]
 
