@@ -302,5 +302,5 @@ def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
     (tmp_path / 'run' / 'config.json').write_text(
         (tmp_path / 'run' / 'config.json').read_text().replace('"code"', '"was"')
     )
-    with pytest.raises(UserError, match='config.json was edited .the code .*mine.py:COPA'):
+    with pytest.raises(UserError, match='(config.json was edited|config.task = ).*mine.py:COPA'):
         predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')

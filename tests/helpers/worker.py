@@ -14,6 +14,7 @@ from absl import flags
 from gpt1_jax import cli, pretraining, storage
 from gpt1_jax.data import windows
 from gpt1_jax.parallel import processes, stuck
+from gpt1_jax.training import device_data
 from tiny import pretrain_config
 
 
@@ -46,7 +47,7 @@ def main():
         read.update({f'{step}/{row}': number for row, number in zip(range(size)[rows], found)})
         return found
 
-    windows.window_numbers = window_numbers
+    windows.window_numbers = device_data.window_numbers = window_numbers
     pretraining.run(pretrain_config(f.text, **overrides), directory)
     if not storage.remote(directory):
         np.savez(directory.parent / f'{directory.name}_read_{process}.npz', **read)
