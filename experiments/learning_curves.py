@@ -232,6 +232,7 @@ def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
                 'rows': most,
                 'pretrained': pretrained,
                 'scratch': scratch,
+                'constant': dict((name, value) for value, name in simple).get('constant'),
                 'baseline': max(simple, default=None),
                 'paper': None if score.paper is None else score.paper / 100,
             }
@@ -353,6 +354,7 @@ def set_table(rows: Sequence[dict]) -> list[str]:
                 _spanned(row['pretrained']),
                 _spanned(row['scratch']),
                 _spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '',
+                '' if row['constant'] is None else scores.percent(row['constant']),
                 best,
                 '' if row['paper'] is None else scores.percent(row['paper']),
             ]
@@ -365,6 +367,7 @@ def set_table(rows: Sequence[dict]) -> list[str]:
             'pretrained',
             'from scratch',
             'difference',
+            'constant answer',
             'best baseline',
             'the paper (test)',
         ),
