@@ -86,7 +86,8 @@ def test_an_exchange_reaches_all_later_tokens():
 
         def apply(self, _, rows, key):
             states = jnp.zeros((*rows.shape, 1))
-            return (states.at[:, 4, 0].set(rows[:, min(6, rows.shape[1] - 1)]),)
+            seen = rows[:, min(6, rows.shape[1] - 1)]
+            return states.at[:, 4, 0].set(seen), None
 
     rows = np.random.default_rng(0).integers(0, 97, (3, 12)).astype(np.int32)
     found = dict(causality.differences(Ahead(), {}, rows))
