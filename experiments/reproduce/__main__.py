@@ -213,8 +213,8 @@ def stopped_at(end: float) -> Iterator[None]:
     """Ends training in this context at a time, as a scheduler does, by SIGTERM. It saves first, and
     raises Interrupted."""
 
-    def stop(*_):  # before or after the updates
-        raise Interrupted('stopped by SIGTERM: rerun the same command to resume')
+    def stop(*_):  # before or after the updates; anywhere, so not an error that somebody handles
+        raise SystemExit
 
     handler = signal.signal(signal.SIGTERM, stop)
     left = min(end - time.monotonic(), threading.TIMEOUT_MAX)
@@ -223,6 +223,8 @@ def stopped_at(end: float) -> Iterator[None]:
     try:
         timer.start()
         yield
+    except SystemExit:
+        raise Interrupted('stopped by SIGTERM: rerun the same command to resume') from None
     finally:
         timer.cancel()
         signal.signal(signal.SIGTERM, handler)

@@ -5,6 +5,7 @@ plan: which runs in which order."""
 import contextlib
 import re
 import shutil
+import time
 
 import pytest
 
@@ -308,6 +309,15 @@ def test_a_stage_over_its_limit_leaves_runs_out_and_the_next_one_begins(
     printed = capsys.readouterr().out
     assert '=== zero_shot (0:00:00 left)\n4 runs: 1 to do' in printed and '1 left out' in printed
     assert {row['kind'] for row in results.read(tmp_path / 'out' / 'results.jsonl')} == {'finetune'}
+
+
+@pytest.mark.quick
+def test_a_deadline_ends_work_that_handles_errors():
+    with pytest.raises(Interrupted), reproduce.stopped_at(time.monotonic() + 0.1):
+        try:
+            time.sleep(60)
+        except UserError:
+            time.sleep(60)
 
 
 def test_pretraining_over_its_limit_leaves_its_model_to_the_other_stages(
