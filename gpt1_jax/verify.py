@@ -1,7 +1,7 @@
 """Verifies a pretraining run, or the certificate of an idea, by training again.
 
 gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40] [--tokens=DIR]
-gpt1 verify FILE --trust_code [--trials=all] [--corpus=FILES] [--valid=FILES]
+gpt1 verify FILE --trust_code [--trials=all] [--corpus=FILES] [--valid=FILES] [--unseen=FILES]
 
 The first command trains again between two of a run's checkpoints and compares every array to the
 bit. The second reads the certificate of an idea (`gpt1 help ablate`): it computes interval and
@@ -209,6 +209,9 @@ def _define_flags():
     flags.DEFINE_string('trials', '2', 'Of a certificate: how many are trained again, or all.')
     flags.DEFINE_string('corpus', None, 'Of a certificate: where its training text is here.')
     flags.DEFINE_string('valid', None, 'Of a certificate: where its validation text is here.')
+    flags.DEFINE_multi_string(
+        'unseen', None, 'Of a certificate: text of your own, on which its trials are scored too.'
+    )
     flags.DEFINE_integer(
         'from_step',
         None,
@@ -226,7 +229,8 @@ def _verify_certificate(f):
         raise UserError(f'--trials={f.trials}: must be a number of at least 1, or all')
     several = None if f.trials == 'all' else int(f.trials)
     file = storage.path(f.certificate)
-    print('\n'.join(certificate.verify(file, several, f.trust_code, f.corpus, f.valid)), flush=True)
+    lines = certificate.verify(file, several, f.trust_code, f.corpus, f.valid, f.unseen)
+    print('\n'.join(lines), flush=True)
 
 
 def main() -> None:

@@ -104,10 +104,11 @@ def _run(config, out, confirm, adopt, minutes, dry_run):
     code = {name: ideas.hashes(changes) for name, changes in given.items()}
     # The user's own words may name code. The ledger's may not, without --trust_code.
     user_code.trust(config.pretrain)
-    for name, changes in given.items():
-        with ideas.of_idea(name):
-            copies = ideas.kept(changes, out, code[name])
-            user_code.trust(config_file.with_fields(config.pretrain, copies))
+    with ideas.all_mistakes() as of_each:
+        for name, changes in given.items():
+            with of_each(name):
+                copies = ideas.kept(changes, out, code[name])
+                user_code.trust(config_file.with_fields(config.pretrain, copies))
     rows = ledger.read(out, trials.read(out))
     manifests: dict[storage.Path, dict] = {}
     if minutes is not None:

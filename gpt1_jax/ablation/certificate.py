@@ -14,12 +14,13 @@ import random
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from ml_collections import ConfigDict
 
-from gpt1_jax import rules, storage, user_code
+from gpt1_jax import perplexity, rules, storage, user_code
 from gpt1_jax.ablation import ideas, ledger, text, trials
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.configs import pretrain
@@ -120,14 +121,37 @@ def _rounding(idea, seed, trial, out):
 # Verify
 
 
+class Replayed(NamedTuple):
+    """A trial that was trained again.
+
+    difference: the largest of a loss, in nats. equal: whether the weights agree to the bit.
+    examined: by how much a state moved that must not. bits: a byte of the validation text. unseen:
+    a byte of another text, None if there is none.
+    """
+
+    idea: str
+    seed: int
+    difference: float
+    equal: bool
+    examined: float
+    bits: float
+    unseen: float | None
+
+
 def verify(
-    file: pathlib.Path, several: int | None, trusted: bool, corpus: str | None, valid: str | None
+    file: pathlib.Path,
+    several: int | None,
+    trusted: bool,
+    corpus: str | None,
+    valid: str | None,
+    unseen: Sequence[str] | None = None,
 ) -> list[str]:
     """Verifies a certificate, and returns the lines to print.
 
     several: how many trials are trained again, None for all. trusted: whether its code may run.
-    corpus, valid: where the text is on this machine, by default as in the certificate. UserError
-    naming what was forged, what is missing, or what this machine found otherwise.
+    corpus, valid: where the text is on this machine, by default as in the certificate. unseen: text
+    on which the trials are scored too. UserError naming what was forged, what is missing, or what
+    this machine found otherwise.
     """
     contents = read(file)
     row = recompute(contents, file)
@@ -153,9 +177,11 @@ def verify(
             of_baseline = [one for one in asked if one[0] == BASELINE]
             asked = of_idea[: (several + 1) // 2] + of_baseline[: several // 2]
         replayed = [
-            _replayed(both[name], seed, trial, contents, place, file) for name, seed, trial in asked
+            _replayed(both[name], seed, trial, contents, place, file, unseen)
+            for name, seed, trial in asked
         ]
-    return _paragraph(contents, row, replayed)
+    lines = _paragraph(contents, row, replayed)
+    return lines + ([on_unseen(replayed, file)] if unseen else [])
 
 
 def read(file: pathlib.Path) -> dict[str, Any]:
@@ -253,12 +279,14 @@ def _set(config: ConfigDict, field: str, value: Any) -> None:
         config[last] = value
 
 
-def _replayed(idea, seed, trial, contents, place, file):
-    """(name, seed, the largest difference of a loss, whether the weights agree to the bit)."""
+def _replayed(idea, seed, trial, contents, place, file, unseen):
     directory = place / 'runs' / f'{trial["key"]}'
     print(f'training {idea.name}, seed {seed}, again', flush=True)
+    bits = None
     with trials.logged(directory):
         again = trials.measure(idea, seed, directory)
+        if unseen:
+            bits = perplexity.evaluate(str(directory), unseen)['bits_per_byte']
     name = f'{idea.name}, seed {seed}'
     if [point[0] for point in again['curve']] != [point[0] for point in trial['curve']]:
         raise UserError(f'{file}: {name}: its curve is at other updates')
@@ -276,7 +304,34 @@ def _replayed(idea, seed, trial, contents, place, file):
             f'{again["loss"]:.6f} here: they differ by {difference:.2g}, rounding explains '
             f'{allowed:.2g}'
         )
-    return name, difference, equal, again['examined']
+    examined = again['examined']
+    return Replayed(idea.name, seed, difference, equal, examined, again['bits_per_byte'], bits)
+
+
+def on_unseen(replayed: Sequence[Replayed], file: pathlib.Path) -> str:
+    """Returns a line on the gain on text that the idea's code cannot have learned by heart.
+
+    The referee sees whether a model looks ahead, but not whether it knows the validation text.
+    UserError if less than half of the gain on the validation text is there.
+    """
+    of_idea = [one for one in replayed if one.idea != BASELINE]
+    of_baseline = [one for one in replayed if one.idea == BASELINE]
+    if not of_baseline:
+        raise UserError('--unseen compares an idea with its baseline: give --trials=2 or more')
+
+    def difference(field):
+        ours, theirs = ([getattr(one, field) for one in side] for side in (of_idea, of_baseline))
+        return float(np.mean(ours) - np.mean(theirs))
+
+    own = difference('bits')
+    other = difference('unseen')
+    if own < 0 and other > own / 2:
+        raise UserError(
+            f'{file}: most of the gain is not there on unseen text: {own:+.4f} bits a byte on the '
+            f'validation text, {other:+.4f} on the unseen text. Its code may know the validation '
+            'text'
+        )
+    return f'On unseen text {other:+.4f} bits a byte, on the validation text {own:+.4f}.'
 
 
 def _paragraph(contents, row, replayed):
@@ -296,7 +351,12 @@ def _paragraph(contents, row, replayed):
         f'{level:.2g}, so it is {"" if believed else "not "}believed.',
         'The interval, the verdict and the level follow from the rows.',
     ]
-    for name, difference, equal, examined in replayed:
-        found = 'equal to the bit' if equal else f'losses agree within {difference:.1g} nats'
-        words.append(f'Trained again: {name}: {found}, causal within {examined:.0e}.')
+    for one in replayed:
+        found = (
+            'equal to the bit' if one.equal else f'losses agree within {one.difference:.1g} nats'
+        )
+        words.append(
+            f'Trained again: {one.idea}, seed {one.seed}: {found}, causal within '
+            f'{one.examined:.0e}.'
+        )
     return words

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ml_collections import ConfigDict
@@ -178,21 +178,23 @@ def build(
 
     manifests: of the texts that were looked up before, by directory, to which others are added.
     length: how many times the config's updates a trial takes. code: of each idea, as in `kept`. All
-    ideas but those about the text are checked before any text is prepared. UserError, with the
-    idea's name, for a mistake in an idea.
+    ideas but those about the text are checked before any text is prepared. UserError naming each
+    idea that has a mistake.
     """
     code = code or {}
     resolved: dict[str, tuple] = {}
     # Another training text has the vocabulary of the baseline's text, which must be prepared before
     for own_text in (False, True):
         of_group = [name for name, each in several.items() if ('data.corpus' in each) == own_text]
-        for name in of_group:
-            with of_idea(name):
-                changes = kept(several[name], out, code.get(name, {}))
-                config = configured(_with_text(base, changes, out), changes, out)
-                config = lengthened(config, length)
-                setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
-                resolved[name] = config, setting
+        with all_mistakes() as of_each:
+            for name in of_group:
+                # The baseline's mistake is that of all ideas too
+                with of_idea(name) if name == BASELINE else of_each(name):
+                    changes = kept(several[name], out, code.get(name, {}))
+                    config = configured(_with_text(base, changes, out), changes, out)
+                    config = lengthened(config, length)
+                    setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
+                    resolved[name] = config, setting
         for name in of_group:
             _, setting = resolved[name]
             if setting.tokens not in manifests:
@@ -233,3 +235,22 @@ def of_idea(name: str) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f'{name}: {error}') from None
+
+
+@contextlib.contextmanager
+def all_mistakes() -> Iterator[Callable[[str], contextlib.AbstractContextManager[None]]]:
+    """Yields a context for each idea, by name. UserError, at the end, naming all mistakes in
+    them."""
+    mistakes = []
+
+    @contextlib.contextmanager
+    def of_each(name):
+        try:
+            with of_idea(name):
+                yield
+        except UserError as error:
+            mistakes.append(str(error))
+
+    yield of_each
+    if mistakes:
+        raise UserError('; '.join(mistakes))

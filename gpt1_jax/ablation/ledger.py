@@ -374,7 +374,8 @@ def looks_better(row: dict) -> bool:
 
 
 def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict]:
-    """Returns {name: row} of screened ideas that look better than this baseline.
+    """Returns {name: row} of screened ideas that look better than this baseline, the best first,
+    because the levels of a confirmation fall.
 
     Without those that were confirmed or refuted with the same fields and files, also under another
     name.
@@ -384,13 +385,15 @@ def to_confirm(rows: Sequence[dict], baseline: str) -> dict[str, dict]:
         for row in rows
         if row['stage'] == 'confirm' and row['baseline'] == baseline
     ]
-    return {
-        row['idea']: row
+    waiting = [
+        row
         for row in latest(rows, 'screen')
         if row['baseline'] == baseline
         and looks_better(row)
         and (row['changes'], row['code']) not in known
-    }
+    ]
+    waiting.sort(key=lambda row: builtin.mean(row['differences']))
+    return {row['idea']: row for row in waiting}
 
 
 # What a search adopts

@@ -46,6 +46,12 @@ def test_a_mistake_in_an_idea_is_one_line_before_any_text_is_prepared(tmp_path, 
     assert not (tmp_path / 'out' / 'runs').exists()
 
 
+def test_the_mistakes_of_all_ideas_are_named_together(tmp_path):
+    bad = ('a: model.n_head=3', 'good: model.n_head=1', 'b: model.n_head=5')
+    with pytest.raises(UserError, match='^a: model.n_embd = 16 is .*; b: model.n_embd = 16 is '):
+        program.run(small('no such corpus', bad), tmp_path / 'out')
+
+
 def test_what_is_written_in_an_object_store_is_refused_before_any_text_is_prepared(
     tmp_path, monkeypatch
 ):

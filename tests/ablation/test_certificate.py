@@ -134,6 +134,8 @@ def test_all_trials_are_trained_again_to_the_bit_and_no_code_runs_unasked(certif
     lines = certificate.verify(file, None, True, None, None)
     assert lines[0].startswith("Claimed: 'code' changes the validation loss by -")
     assert len(lines) == 3 + 4 and all('equal to the bit' in line for line in lines[3:])
+    other = corpus(tmp_path / 'unseen')
+    assert 'On unseen text -' in certificate.verify(file, 2, True, None, None, [str(other)])[-1]
     moved = tmp_path / 'elsewhere'
     text.rename(moved)
     with pytest.raises(UserError, match='no such file'):
@@ -145,6 +147,22 @@ def test_all_trials_are_trained_again_to_the_bit_and_no_code_runs_unasked(certif
         certificate.verify(file, 1, True, str(moved), None)
     (moved / '00.txt').write_text(before)
     moved.rename(text)
+
+
+def replayed(idea, bits, unseen):
+    return certificate.Replayed(idea, 1000, 0.0, True, 0.0, bits, unseen)
+
+
+def test_a_gain_that_is_only_on_the_validation_text_is_refused():
+    baseline = replayed('baseline', 2.5, 2.6)
+    honest = certificate.on_unseen([replayed('mine', 2.4, 2.53), baseline], 'FILE')
+    assert honest == 'On unseen text -0.0700 bits a byte, on the validation text -0.1000.'
+    with pytest.raises(
+        UserError, match='FILE: most of the gain is not there on unseen text: -0.1000 .* -0.0400 '
+    ):
+        certificate.on_unseen([replayed('mine', 2.4, 2.56), baseline], 'FILE')
+    with pytest.raises(UserError, match='--unseen compares .* --trials=2'):
+        certificate.on_unseen([replayed('mine', 2.4, 2.5)], 'FILE')
 
 
 @pytest.mark.full

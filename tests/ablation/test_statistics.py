@@ -196,6 +196,22 @@ def test_what_looks_better(differences, expected):
     assert ledger.looks_better({'differences': differences, 'least': LEAST}) == expected
 
 
+def test_the_best_of_a_screen_is_confirmed_first():
+    rows = [
+        {
+            'stage': 'screen',
+            'idea': name,
+            'baseline': 'base',
+            'changes': {'field': name},
+            'code': {},
+            'differences': differences,
+            'least': LEAST,
+        }
+        for name, differences in [('some', [-0.02]), ('most', [-0.05]), ('worse', [0.01])]
+    ]
+    assert list(ledger.to_confirm(rows, 'base')) == ['most', 'some']
+
+
 class Named:
     """Enough of an Idea for a row of the ledger."""
 
