@@ -490,6 +490,7 @@ def test_the_dialect_follows_from_the_first_lines_alone(here):
     'text, texts',
     [
         ('t\tl\n"He said\tx\nso" he\ty\n', ['"He said', 'so" he']),  # text
+        ('l\tt\n1\t"He said\n2\tso"\n', ['"He said', 'so"']),  # text
         ('t\tl\n"a ""b"" c"\tx\nd\ty\n', ['a "b" c', 'd']),  # quoting
     ],
 )
