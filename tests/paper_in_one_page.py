@@ -75,7 +75,10 @@ def logits(w, tokens):
 
 
 def loss(w, tokens):
-    """Eq. 1: the mean of -log P of each token, given the tokens before it. tokens: int[B, L + 1]."""
+    """Eq. 1: the mean of -log P of each token, given those before it. tokens: int[B, L + 1].
+
+    The context k is L.
+    """
     log_p = jax.nn.log_softmax(logits(w, tokens[:, :-1]))
     return -jnp.take_along_axis(log_p, tokens[:, 1:, None], axis=2).mean()
 

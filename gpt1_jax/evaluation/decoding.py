@@ -140,9 +140,9 @@ def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
         out_shardings=(rows, caches),
     )
     def forward(params, tokens, real, logits, cache):
-        (hidden, table), cache = kv_cache.read(model, params, cache, tokens, real)
+        (hidden, matrix), cache = kv_cache.read(model, params, cache, tokens, real)
         last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
-        found = model.logits(last, table)
+        found = model.logits(last, matrix)
         return jnp.where((real > 0)[:, None], found, logits), cache
 
     return compiling.on_mesh(forward, mesh, precision(model.config))

@@ -143,13 +143,13 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
             cache = model.empty_cache(G, P + S)
             _, cache = kv_cache.read(model, params, cache, prefixes, known)
             cache = jax.tree.map(lambda x: jnp.repeat(x, K, axis=1), cache)
-            (hidden, table), _ = kv_cache.read(model, params, cache, rests)
+            (hidden, matrix), _ = kv_cache.read(model, params, cache, rests)
         else:
-            hidden, table = model.apply({'params': params}, rests)
+            hidden, matrix = model.apply({'params': params}, rests)
         scored = first.reshape(G * K, 1, 1) + jnp.arange(T)[None, :, None]
         # Indices out of range are padding
         hidden = jnp.take_along_axis(hidden, scored, axis=1, mode='clip')
-        logits = model.logits(hidden, table)
+        logits = model.logits(hidden, matrix)
         label = jnp.take_along_axis(logits, targets.reshape(G * K, T, 1), axis=-1)[..., 0]
         logs = label - jax.nn.logsumexp(logits, axis=-1)
         best = label >= jnp.max(logits, axis=-1)

@@ -142,10 +142,10 @@ def hidden_inputs(jaxpr: Any) -> set[str]:
 
 def _states(model, params, rows, key):
     """The states, float32[R, L, ...], and the logits if these are the user's."""
-    hidden, table = model.apply({'params': params}, rows, key)
+    hidden, matrix = model.apply({'params': params}, rows, key)
     if 'logits' not in dict(getattr(model.config, 'ops', ())):
         return hidden
-    return jnp.concatenate([hidden, model.logits(hidden, table)], axis=-1)
+    return jnp.concatenate([hidden, model.logits(hidden, matrix)], axis=-1)
 
 
 def _key():

@@ -65,7 +65,7 @@ class Embedding(nn.Module):
 
     @nn.compact
     def __call__(self, tokens: jax.Array, key: dropout.Key | None) -> tuple[jax.Array, jax.Array]:
-        """Embeds the tokens, int[B, L] -> (h_0 [B, L, D], the table [V + S + C, D])."""
+        """Embeds the tokens, int[B, L] -> (h_0 [B, L, D], the matrix [V + S + C, D])."""
         c = self.config
         L = tokens.shape[1]
         if L > c.n_ctx:
@@ -81,10 +81,10 @@ class Embedding(nn.Module):
         # As released (train.py 165-175), dropout acts on the matrix. A step drops it once, for the
         # look-up and for the output layer.
         weights = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)(weights, offsets=(0,))
-        x, rows = table.ops(c).look_up(weights, tokens, jnp.dtype(c.dtype))
+        x, matrix = table.ops(c).look_up(weights, tokens, jnp.dtype(c.dtype))
         if self.learned_positions:
             x = add_bias(x, kv_cache.following(self, weights[-c.n_ctx :], L))
-        return constrain(x, 'activations'), rows
+        return constrain(x, 'activations'), matrix
 
 
 class Dense(nn.Module):
@@ -200,23 +200,23 @@ class GPT(nn.Module):
     def __call__(
         self, tokens: jax.Array, key: dropout.Key | None = None
     ) -> tuple[jax.Array, jax.Array]:
-        """Returns (h_n [B, L, D], the table [V + S + C, D]) in the activations' dtype.
+        """Returns (h_n [B, L, D], the matrix [V + S + C, D]) in the activations' dtype.
 
         tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: of dropout, or
-        None in evaluation. The table is this step's embedding matrix after dropout: the rows of the
-        vocabulary, of the specials and of the positions.
+        None in evaluation. The matrix is this step's embedding matrix after dropout: the rows of
+        the vocabulary, of the specials and of the positions.
         """
-        x, rows = self.embed(tokens, key)
-        return self.transformed(x, key), rows
+        x, matrix = self.embed(tokens, key)
+        return self.transformed(x, key), matrix
 
     def transformed(self, x: Any, key: dropout.Key | None) -> Any:
         """The states after N blocks. x: h_0, or a tree that begins with it, if blocks pass one."""
         # for layer in range(N): x = blocks[layer](x, Dropout(key, layer))
         return layers.repeat(self.blocks, self.config, x, key)
 
-    def logits(self, hidden: jax.Array, rows: jax.Array) -> jax.Array:
+    def logits(self, hidden: jax.Array, matrix: jax.Array) -> jax.Array:
         """h_n W_e^T, float32[..., V], whose softmax is P(u). The arguments: as __call__ returns."""
-        return table.logits(self.config, hidden, rows)
+        return table.logits(self.config, hidden, matrix)
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """Returns kv_cache.empty for B rows. capacity: by default n_ctx."""

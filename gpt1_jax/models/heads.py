@@ -26,14 +26,14 @@ class TaskModel(nn.Module):
 
     @nn.compact
     def __call__(self, tokens, extract, key=None, present=None):
-        """Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; table).
+        """Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; the matrix).
 
         tokens: int[B, K, L]. extract: int[B, K], the place of each extract token. present: [B, K],
         0 at choices that a row does not have; by default a row has all choices.
         """
         B, K, L = tokens.shape
         sequences_key = None if key is None else key._replace(row=key.row * K)
-        hidden, rows = self.backbone(tokens.reshape(B * K, L), sequences_key)
+        hidden, matrix = self.backbone(tokens.reshape(B * K, L), sequences_key)
         pooled = (
             jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1)
             .reshape(B, K, -1)
@@ -52,4 +52,4 @@ class TaskModel(nn.Module):
         logits = logits.reshape(B, -1)
         if self.head == 'choice' and present is not None:
             logits = jnp.where(present > 0, logits, ABSENT)
-        return logits, hidden, rows
+        return logits, hidden, matrix

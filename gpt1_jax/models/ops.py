@@ -6,8 +6,8 @@ operations on any device.
 
 An activation's dtype is float32 or bfloat16, and parameters are float32. Sums, softmax, LayerNorm
 and GELU are computed in float32. Axes are added by hand (`scale[None, None]`), because the tests
-forbid implicit rank promotion (tests/conftest.py). R is the rows of a table, T tokens, I and O the
-input and output dimensions of a kernel. The other letters are as in gpt.py.
+forbid implicit rank promotion (tests/conftest.py). R is the rows of the embedding matrix, T tokens,
+I and O the input and output dimensions of a dense layer. The other letters are as in gpt.py.
 """
 
 from collections.abc import Callable
@@ -84,12 +84,12 @@ def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
     return (x.astype(jnp.float32) + bias).astype(x.dtype)
 
 
-def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
-    """(table[ids] [B, L, D], the table [R, D]), rounded to `dtype`. NaN for an id of R or more.
+def look_up(matrix: jax.Array, ids: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
+    """(matrix[ids] [B, L, D], the matrix [R, D]), rounded to `dtype`. NaN for an id of R or more.
 
-    The gradient by the table is summed in float32 over the positions of an id.
+    The gradient by the matrix is summed in float32 over the positions of an id.
     """
-    return jnp.take(table, ids, axis=0).astype(dtype), table.astype(dtype)
+    return jnp.take(matrix, ids, axis=0).astype(dtype), matrix.astype(dtype)
 
 
 def logits(hidden: jax.Array, rows: jax.Array) -> jax.Array:
