@@ -66,7 +66,7 @@ def test_a_warning_about_data_is_one_line(tmp_path):
         ),
         (
             "import runpy, sys; sys.modules['lm_eval'] = None; sys.argv = ['lm_eval', "
-            "'--init_from=runs', '--tasks=a']; runpy.run_module('gpt1_jax.evaluation.lm_eval', "
+            "'--init_from=runs', '--tasks=a']; runpy.run_module('gpt1_jax.lm_eval', "
             "run_name='__main__')",
             r'error: lm-evaluation-harness is not installed: pip install '
             r"'gpt1_jax\[lm-eval\]'\n",
