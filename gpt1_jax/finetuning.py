@@ -548,12 +548,13 @@ def _evaluate_only():
     """Score a run as the flags say. UserError for a flag that would have no effect."""
     f = flags.FLAGS
     of_training = ('text', 'label', 'choices', 'score', 'init_from')
-    for name in f:
-        if f[name].present and (name in of_training or name.startswith('config.')):
-            raise UserError(
-                f'--{name} has no effect with --evaluate_only: config and columns are those of the '
-                'run'
-            )
+    given = [f'config.{field}' for field in config_file.overrides]
+    given += [name for name in of_training if f[name].present]
+    if given:
+        raise UserError(
+            f'--{given[0]} has no effect with --evaluate_only: config and columns are those of the '
+            'run'
+        )
     run = workdir.load(storage.path(f.workdir))
     split = f.split or 'dev'
     if f.data and not pathlib.Path(f.data).is_dir():

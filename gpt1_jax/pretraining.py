@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
@@ -536,8 +536,7 @@ def main() -> None:
         raise UserError('give --workdir=DIR')
     config = f.config
     if f.init_from is not None:
-        given = config_flags.get_override_values(f['config'])
-        config = begin_from(config, f.init_from, given)
+        config = begin_from(config, f.init_from, config_file.overrides)
     run(config, f.workdir, f.allow_change, f.dry_run, f.fallback, f.minutes)
 
 
