@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-__version__ = '0.1.0'
+from gpt1_jax.version import __version__ as __version__
 
 # Found, not imported: python -m would look for it in the working directory (__main__.py)
 if importlib.util.find_spec('fcntl') is None:

@@ -29,7 +29,7 @@ PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'zero_shot': 'zero_shot',
     'perplexity': 'perplexity',
     'generate': 'generate',
-    'lm_eval': 'evaluation.lm_eval',
+    'lm_eval': 'lm_eval',
     'metrics': 'evaluation.score_predictions',
     'verify': 'verify',
     'ablate': 'ablation.ablate',

@@ -27,7 +27,7 @@ from gpt1_jax.data import encode_examples
 from gpt1_jax.data.detokenize import continued, readable
 from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, did_you_mean, os_errors_in_one_line, shown
+from gpt1_jax.errors import UserError, os_errors_in_one_line, shown
 from gpt1_jax.evaluation import fine_tuned, log_probs, states, text_generation
 from gpt1_jax.evaluation import load as run_loading
 from gpt1_jax.evaluation.decoding import Sampling
@@ -269,7 +269,7 @@ def pretrain(
         config = config_file.load(config)
     if own.is_frame(corpus):
         corpus = own.saved(corpus)
-    config = _changed(config, {'data.corpus': corpus} | dict(fields or {}))
+    config = config_file.with_fields(config, {'data.corpus': corpus} | dict(fields or {}))
     if init_from is not None:
         config = pretraining.begin_from(config, init_from, fields or {})
     pretraining.run(config, os.fspath(workdir), minutes=minutes)
@@ -323,25 +323,8 @@ def finetune(
         config = config_file.load(f'finetune:{task}')
         config.data.dir = data
         config.init_from = init_from
-    finetuning.run(_changed(config, fields), os.fspath(workdir))
+    finetuning.run(config_file.with_fields(config, fields or {}), os.fspath(workdir))
     return load(workdir)
-
-
-def _changed(config, fields):
-    """A copy of a config with these fields.
-
-    UserError for an unknown field, or a value of another type.
-    """
-    config = config.copy_and_resolve_references()
-    known = rules.flatten(config)
-    for name, value in (fields or {}).items():
-        if name not in known:
-            raise UserError(f'config has no field {name}{did_you_mean(name, known)}')
-        try:
-            config.update_from_flattened_dict({name: value})
-        except TypeError as error:
-            raise UserError(f'config.{name} = {shown(value)}: {error}') from None
-    return config
 
 
 @os_errors_in_one_line()

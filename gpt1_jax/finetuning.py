@@ -11,8 +11,9 @@ import dataclasses
 import functools
 import pathlib
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
@@ -23,10 +24,12 @@ from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.configs.finetune import RULES
 from gpt1_jax.data import batches, examination, inputs, inspection, splits, tasks
 from gpt1_jax.data.rows import BadRows
+from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, one_line, shown
-from gpt1_jax.evaluation import fine_tuned, task_metrics
+from gpt1_jax.evaluation import fine_tuned, load, task_metrics
 from gpt1_jax.models import build as models
+from gpt1_jax.models import heads
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, origins, provenance, results, session, workdir
@@ -55,32 +58,18 @@ def run(
     UserError for a mistake in the config, the data or the directory, and if another process works
     in the directory.
     """
-    directory = storage.path(directory)
-    setting = resolve(config)
-    results_file = storage.path(config.results) if config.results else None
-    results.check(results_file)
-    scored: dict[tuple[str, int], np.ndarray] = {}
-    with workdir.hold(directory) as check_lock:
-        job = build(setting, scored)
-        started = time.perf_counter()
-        this = session.train(job, directory, check_lock, allow_change, fallback)
-        details: dict[str, Any] = {}
-        if not this.was_changed():
-            details['key'] = _key(setting)
-        details['tokens'] = int(job.batches.tokens_per_step * job.intervals.total)
-        rows = []
-        for split in config.eval.splits:
-            for selection in config.eval.selections:
-                rows += fine_tuned.evaluate_run(
-                    this,
-                    split,
-                    selection=selection,
-                    scored=scored,
-                    seconds=time.perf_counter() - started,
-                    results_file=results_file,
-                    **details,
-                )
-        return rows
+    this = plan(resolve(from_hub.located(config)))
+    job = build(this)
+    started = time.perf_counter()
+    run = session.train(job, storage.path(directory), allow_change, fallback)
+    details: dict[str, Any] = {} if run.was_changed() else {'key': _key(this.setting)}
+    details['tokens'] = int(job.batches.tokens_per_step * job.intervals.total)
+    rows = []
+    for split in config.eval.splits:
+        for selection in config.eval.selections:
+            details['seconds'] = time.perf_counter() - started
+            rows += evaluate(this, job, run, split, selection, details)
+    return rows
 
 
 def run_key(config: ConfigDict, code: str | None = None) -> str:
@@ -90,21 +79,21 @@ def run_key(config: ConfigDict, code: str | None = None) -> str:
     mean equal values, so experiments skip runs whose rows exist. Rows of a run whose settings were
     changed on its way have no key. UserError as in `run`.
     """
-    return _key(resolve(config), code)
+    return _key(resolve(from_hub.located(config)), code)
 
 
 def count_tokens(config: ConfigDict) -> int:
     """The number of training tokens, estimated from 200 rows. UserError as in `run`."""
-    setting = resolve(config)
+    setting = resolve(from_hub.located(config))
     n = len(setting.examples('train', config.data.train_rows))
-    per_epoch = _steps_per_epoch(setting, n)
-    rows = _epochs(setting, per_epoch) * per_epoch * config.batch.size
+    per_epoch, epochs = _length(setting, n)
+    rows = epochs * per_epoch * config.batch.size
     return int(rows * _mean_tokens(setting.rows('train', min(200, n))))
 
 
 def inspect(config: ConfigDict) -> None:
     """Print how rows of the training split are laid out (gpt1_jax.data.inspection)."""
-    setting = resolve(config)
+    setting = resolve(from_hub.located(config))
     limit = config.data.train_rows
     examples = setting.examples('train', limit)
     encoded = setting.rows('train', limit)
@@ -113,12 +102,10 @@ def inspect(config: ConfigDict) -> None:
             inspection.lines(setting.task, examples, encoded, setting.tokenizer, setting.n_ctx)
         )
     )
-    dev = setting.rows('dev', config.data.eval_rows)
-    for line in examination.warnings(setting.task, encoded, dev, _label_column(config)):
-        print(f'warning: {line}')
+    _warn(setting, encoded, setting.rows('dev', config.data.eval_rows))
 
 
-# Resolve
+# Setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,18 +113,30 @@ class Setting:
     """A fine-tuning config, with everything that can be looked up before its rows are read."""
 
     config: ConfigDict
-    task: Any
+    results: storage.Path | None  # config.results
     origin: origins.Origin | None  # None without pretraining
     tokenizer: Tokenizer
     sizes: dict  # the backbone's fields
     n_transfer: int  # as in transfer.transfer
     n_ctx: int  # the most tokens of a sequence
-    hashes: dict[str, dict[str, str]]  # {split: {file: SHA-256}} of every split that the run reads
+    code: dict[str, Any]  # the digests of the user's code that the config or the backbone names
 
-    @property
-    def code(self) -> dict[str, Any]:
-        """The digests of the user's code that the config or the backbone names."""
-        return user_code.digests(self.config.to_dict() | {'model': self.sizes})
+    @functools.cached_property
+    def task(self) -> Task:
+        """The Task, which knows its labels: those of a table are read. UserError in its config."""
+        task = tasks.of(self.config.to_dict())
+        for split in self.config.eval.splits:
+            splits.check_split(task, split)
+        return task
+
+    @functools.cached_property
+    def hashes(self) -> dict[str, dict[str, str]]:
+        """{split: {file: SHA-256}} of every split that the run reads."""
+        directory = self.config.data.dir
+        return {
+            split: provenance.file_hashes(self.task.files(directory, split))
+            for split in dict.fromkeys(('train', 'dev', *self.config.eval.splits))
+        }
 
     def examples(self, split: str, limit: int | None) -> list:
         """The examples of a split, at most `limit` of them."""
@@ -162,22 +161,15 @@ class Setting:
 def resolve(config: ConfigDict) -> Setting:
     """The Setting of a config. UserError for its mistakes, before any row is read.
 
-    init_from and tokenizer may be any name of a run (weights/from_hub.py).
+    config: as from_hub.located returns it.
     """
     rules.validate(config, RULES)
     user_code.trust(config)
     config = config.copy_and_resolve_references()
-    source = from_hub.local_run(config.init_from)
-    if source is not None:
-        config.init_from = str(source)
     if config.task == 'custom' and 'custom' in config:
         config.data.dir = config.custom.data
-
-    def check_splits():
-        for split in config.eval.splits:
-            splits.check_split(tasks.of(config.to_dict()), split)
-
-    scratch = source is None
+    scratch = config.init_from is None
+    target = storage.path(config.results) if config.results else None
     mistakes = {
         'give --config.init_from=DIR (a pretrained run, or novels), or --config.tokenizer=DIR to '
         'train from scratch': scratch and config.tokenizer is None,
@@ -190,16 +182,16 @@ def resolve(config: ConfigDict) -> Setting:
     }
     rules.all_of(
         lambda: optimizer_config.check(config.optimizer),
-        check_splits,
+        lambda: results.check(target),
         *(functools.partial(fail, message) for message, made in mistakes.items() if made),
     )
-    task = tasks.of(config.to_dict())
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
-    origin = None if source is None else origins.open_origin(source, config.init_step)
-    if origin is None:
-        tokenizer = Tokenizer.load(from_hub.local_tokenizer(config.tokenizer))
+    if scratch:
+        origin = None
+        tokenizer = Tokenizer.load(config.tokenizer)
         fields = given | {'vocab_size': tokenizer.vocab_size}
     else:
+        origin = origins.open_origin(storage.path(config.init_from), config.init_step)
         tokenizer = origin.run.tokenizer()
         fields = given | _pretrained_sizes(origin.run, given)
     # With the paper's defaults
@@ -228,9 +220,8 @@ def resolve(config: ConfigDict) -> Setting:
         raise UserError(
             f'config.data.n_ctx = {n_ctx} leaves no room for text, must be at least {LEAST_N_CTX}'
         )
-    read = dict.fromkeys(('train', 'dev', *config.eval.splits))
-    hashes = {split: provenance.file_hashes(task.files(config.data.dir, split)) for split in read}
-    return Setting(config, task, origin, tokenizer, sizes, n_transfer, n_ctx, hashes)
+    code = user_code.digests(config.to_dict() | {'model': sizes})
+    return Setting(config, target, origin, tokenizer, sizes, n_transfer, n_ctx, code)
 
 
 def _pretrained_sizes(run, given):
@@ -279,124 +270,44 @@ def _key(setting, code=None):
     )
 
 
-# Build
+# Plan
 
 
-def build(setting: Setting, scored: dict[tuple[str, int], np.ndarray] | None = None) -> session.Job:
-    """The Job of a Setting. Reads and encodes its rows. UserError for a mistake in the rows.
+class Plan(NamedTuple):
+    """A fine-tuning of which everything is known, before anything of it is computed."""
 
-    scored: {(split, step): scores}, to which evaluations during the training are added.
-    """
+    setting: Setting
+    model: heads.TaskModel
+    mesh: jax.sharding.Mesh
+    rows: dict[str, list[inputs.Encoded]]  # of each split
+    shapes: batches.Sizes
+    per_epoch: int  # updates
+    total: int  # updates
+    contents: dict[str, Any]  # of config.json
+    scored: dict[tuple[str, int], np.ndarray]  # {(split, step): scores}, of evaluations so far
+
+
+def plan(setting: Setting) -> Plan:
+    """The Plan of a Setting. Reads and encodes its rows. UserError for a mistake in the rows."""
     config = setting.config
     mesh = sharding.make_mesh(**config.mesh)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
-    train = setting.rows('train', config.data.train_rows)
-    dev = setting.rows('dev', config.data.eval_rows)
-    per_epoch = _steps_per_epoch(setting, len(train))
-    epochs = _epochs(setting, per_epoch)
-    # Evaluate and save after so many epochs
+    limits = {'train': config.data.train_rows} | dict.fromkeys(setting.task.unlabelled)
+    rows = {
+        split: setting.rows(split, limits.get(split, config.data.eval_rows))
+        for split in setting.hashes
+    }
+    train = rows['train']
+    dev = rows['dev']
+    per_epoch, epochs = _length(setting, len(train))
     total = epochs * per_epoch
-    every = config.train.evaluate_every * per_epoch
     lengths = config.batch.lengths or transfer.lengths(total)
     shapes = batches.sizes_of(train + dev, setting.n_ctx, lengths, config.batch.fixed_lengths)
-    model = models.task_model(setting.task, setting.sizes, config.classifier_dropout)
-    of_step = batches.train_batches(
-        train, config.seed, config.batch.size, shapes, config.batch.by_length
-    )
-
-    def read(step, rows):
-        return {name: array[rows] for name, array in of_step(step).items()}
-
-    warmup = config.optimizer.warmup * total
-    hyper = {
-        'lm_weight': np.float32(config.lm_weight),
-        **optimizer_config.hyperparameters(config, warmup, total),
-    }
     _print_plan(setting, train, dev, shapes, total)
-    for line in examination.warnings(setting.task, train, dev, _label_column(config)):
-        print(f'warning: {line}', flush=True)
-    self_check.check(model.backbone.config)
-    program = _program(
-        model,
-        optimizer_config.settings(config.optimizer),
-        optimizer_config.schedule_key(config.optimizer, warmup, total),
-        mesh,
-        config.batch.microbatches,
-        config.batch.loss_chunks,
-        shapes.sequences,
-        setting.task.squared,
-        config.lm_weight > 0,
-    )
-
-    def start(fresh):
-        """Puts the pretrained weights in. The head and the special embeddings stay as drawn."""
-        origin = setting.origin
-        backbone = program.state.params['backbone']
-        if origin is None or setting.n_transfer == transfer.NOTHING:
-            return fresh
-        embeddings = {
-            name: array for name, array in backbone['embed'].items() if name != 'specials'
-        }
-        pretrained = checkpoint.restore_params(
-            origin.run.checkpoints, origin.step, backbone | {'embed': embeddings}
-        )
-        transferred = transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)
-        return fresh | {'backbone': transferred}
-
-    def evaluate(current):
-        kept = {} if scored is None else scored
-        return _evaluation(setting, model, mesh, dev, shapes, kept, current)
-
-    return session.Job(
-        _effective_config(setting, shapes, epochs),
-        setting.tokenizer,
-        program,
-        Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)),
-        hyper,
-        Intervals(total, config.log_every, evaluate_every=every, save_every=every),
-        start,
-        evaluate,
-    )
-
-
-def _label_column(config):
-    """The column of the label in a user's table."""
-    return config.custom.label if config.task == 'custom' else ''
-
-
-def _mean_tokens(rows):
-    """The number of real tokens of a row, on average."""
-    return np.mean([sum(map(len, row.sequences)) for row in rows])
-
-
-def _steps_per_epoch(setting, n):
-    config = setting.config
-    if n < config.batch.size:
-        raise UserError(
-            f'{setting.task.files(config.data.dir, "train")[0]}: {n} training rows are less than '
-            f'config.batch.size = {config.batch.size}'
-        )
-    return n // config.batch.size
-
-
-def _epochs(setting, per_epoch):
-    return setting.config.train.epochs or transfer.epochs(per_epoch)
-
-
-def _effective_config(setting, shapes, epochs):
-    """The contents of config.json."""
-    train = setting.hashes['train']
-    dev = setting.hashes['dev']
-    # Such as train/data.csv and dev/data.csv
-    if any(train[name] != dev[name] for name in train.keys() & dev.keys()):
-        train, dev = (
-            {f'{split}/{name}': digest for name, digest in of_split.items()}
-            for split, of_split in (('train', train), ('dev', dev))
-        )
-    origin = None if setting.origin is None else setting.origin.digest
-    config = setting.config.to_dict()
-    return config | {
-        'train': config['train'] | {'epochs': epochs},
+    _warn(setting, train, dev)
+    values = config.to_dict()
+    contents = values | {
+        'train': values['train'] | {'epochs': epochs},
         'kind': 'finetune',
         'model': setting.sizes,
         'n_transfer': setting.n_transfer,
@@ -404,11 +315,42 @@ def _effective_config(setting, shapes, epochs):
         'lengths': list(shapes.lengths),
         'fingerprint': {
             'tokenizer': setting.tokenizer.fingerprint,
-            'origin': origin,
-            'files': train | dev,
+            'origin': None if setting.origin is None else setting.origin.digest,
+            'files': {
+                f'{split}/{name}': digest
+                for split in ('train', 'dev')
+                for name, digest in setting.hashes[split].items()
+            },
             **setting.code,
         },
     }
+    model = models.task_model(setting.task, setting.sizes, config.classifier_dropout)
+    return Plan(setting, model, mesh, rows, shapes, per_epoch, total, contents, scored={})
+
+
+def _warn(setting, train, dev):
+    """Prints probable mistakes in the rows."""
+    config = setting.config
+    column = config.custom.label if config.task == 'custom' else ''
+    for line in examination.warnings(setting.task, train, dev, column):
+        print(f'warning: {line}', flush=True)
+
+
+def _mean_tokens(rows):
+    """The number of real tokens of a row, on average."""
+    return np.mean([sum(map(len, row.sequences)) for row in rows])
+
+
+def _length(setting, n):
+    """(updates of an epoch, epochs) with n training rows."""
+    config = setting.config
+    if n < config.batch.size:
+        raise UserError(
+            f'{setting.task.files(config.data.dir, "train")[0]}: {n} training rows are less than '
+            f'config.batch.size = {config.batch.size}'
+        )
+    per_epoch = n // config.batch.size
+    return per_epoch, config.train.epochs or transfer.epochs(per_epoch)
 
 
 def _print_plan(setting, train, dev, shapes, total):
@@ -428,6 +370,68 @@ def _print_plan(setting, train, dev, shapes, total):
             'smaller batch',
             flush=True,
         )
+
+
+# Job
+
+
+def build(plan: Plan) -> session.Job:
+    """The Job of a Plan."""
+    setting = plan.setting
+    config = setting.config
+    train = plan.rows['train']
+    model = plan.model
+    size = config.batch.size
+    of_step = batches.train_batches(train, config.seed, size, plan.shapes, config.batch.by_length)
+
+    def read(step, rows):
+        return {name: array[rows] for name, array in of_step(step).items()}
+
+    warmup = config.optimizer.warmup * plan.total
+    hyper = {
+        'lm_weight': np.float32(config.lm_weight),
+        **optimizer_config.hyperparameters(config, warmup, plan.total),
+    }
+    self_check.check(model.backbone.config)
+    program = _program(
+        model,
+        optimizer_config.settings(config.optimizer),
+        optimizer_config.schedule_key(config.optimizer, warmup, plan.total),
+        plan.mesh,
+        config.batch.microbatches,
+        config.batch.loss_chunks,
+        plan.shapes.sequences,
+        setting.task.squared,
+        config.lm_weight > 0,
+    )
+
+    def start(fresh):
+        """Puts the pretrained weights in. The head and the special embeddings stay as drawn."""
+        origin = setting.origin
+        backbone = program.state.params['backbone']
+        if origin is None or setting.n_transfer == transfer.NOTHING:
+            return fresh
+        embeddings = {
+            name: array for name, array in backbone['embed'].items() if name != 'specials'
+        }
+        pretrained = checkpoint.restore_params(
+            origin.run.checkpoints, origin.step, backbone | {'embed': embeddings}
+        )
+        transferred = transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)
+        return fresh | {'backbone': transferred}
+
+    # Evaluate and save after so many epochs
+    every = config.train.evaluate_every * plan.per_epoch
+    return session.Job(
+        plan.contents,
+        setting.tokenizer,
+        program,
+        Batches(read, size, size * _mean_tokens(train)),
+        hyper,
+        Intervals(plan.total, config.log_every, evaluate_every=every, save_every=every),
+        start,
+        functools.partial(_evaluation, plan),
+    )
 
 
 @functools.lru_cache
@@ -469,19 +473,18 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
     )
 
 
-def _evaluation(setting, model, mesh, dev, shapes, scored, current):
-    """The `evaluate` of loop.fit, which logs dev's metrics and keeps the predictions in `scored`.
+def _evaluation(plan, current):
+    """The `evaluate` of loop.fit, which logs dev's metrics and keeps the scores.
 
     The task's first metric decides which state is best.
     """
-    task = setting.task
-    gold = np.array([row.label for row in dev])
-    size = setting.config.batch.eval_size
+    task = plan.setting.task
+    gold = np.array([row.label for row in plan.rows['dev']])
 
     def evaluate(state):
         step = int(state.step)
-        scored['dev', step] = fine_tuned.scores(task, model, mesh, state.params, dev, size, shapes)
-        values = task_metrics.compute(task, gold, scored['dev', step])
+        scores = _scores(plan, 'dev', step, state.params, plan.shapes)
+        values = task_metrics.compute(task, gold, scores)
         current.append(step, {f'dev_{name}': value for name, value in values.items()})
         print(
             f'step {step:,}  '
@@ -491,6 +494,49 @@ def _evaluation(setting, model, mesh, dev, shapes, scored, current):
         return values[task.metrics[0]]
 
     return evaluate
+
+
+def _scores(plan, split, step, params, shapes):
+    task = plan.setting.task
+    size = plan.setting.config.batch.eval_size
+    found = fine_tuned.scores(task, plan.model, plan.mesh, params, plan.rows[split], size, shapes)
+    plan.scored[split, step] = found
+    return found
+
+
+def evaluate(
+    plan: Plan,
+    job: session.Job,
+    run: workdir.Run,
+    split: str,
+    selection: str,
+    details: dict[str, Any],
+) -> list[dict]:
+    """Scores a split with the best or the final parameters of a run that was trained.
+
+    selection, details and the result are as in fine_tuned.record.
+    """
+    task = plan.setting.task
+    step = fine_tuned.selected(run, selection)
+    if (split, step) not in plan.scored:
+        params = checkpoint.restore_params(run.checkpoints, step, job.program.state.params)
+        shapes = load.sizes(task, plan.shapes.lengths, plan.setting.n_ctx)
+        _scores(plan, split, step, params, shapes)
+    return fine_tuned.record(
+        run,
+        task,
+        split,
+        plan.rows[split],
+        plan.scored[split, step],
+        step,
+        selection,
+        plan.setting.hashes[split],
+        results_file=plan.setting.results,
+        **details,
+    )
+
+
+# The command line
 
 
 def _define_flags():
@@ -548,12 +594,13 @@ def _evaluate_only():
     """Score a run as the flags say. UserError for a flag that would have no effect."""
     f = flags.FLAGS
     of_training = ('text', 'label', 'choices', 'score', 'init_from')
-    for name in f:
-        if f[name].present and (name in of_training or name.startswith('config.')):
-            raise UserError(
-                f'--{name} has no effect with --evaluate_only: config and columns are those of the '
-                'run'
-            )
+    given = [f'config.{field}' for field in config_file.overrides]
+    given += [name for name in of_training if f[name].present]
+    if given:
+        raise UserError(
+            f'--{given[0]} has no effect with --evaluate_only: config and columns are those of the '
+            'run'
+        )
     run = workdir.load(storage.path(f.workdir))
     split = f.split or 'dev'
     if f.data and not pathlib.Path(f.data).is_dir():

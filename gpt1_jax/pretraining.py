@@ -11,8 +11,6 @@ Rerun an interrupted command to resume it. On the same devices and versions the 
 to the bit (on a GPU with --deterministic).
 """
 
-import contextlib
-import dataclasses
 import functools
 import os
 from typing import Any, NamedTuple
@@ -21,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
@@ -38,6 +36,7 @@ from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer_config, profiling, validation
 from gpt1_jax.training.intervals import Intervals
+from gpt1_jax.training.prefetch import Batches
 from gpt1_jax.weights import from_hub
 
 # Epochs of a run that begins with another run's weights. The paper trains for 100 epochs
@@ -66,19 +65,14 @@ def run(
     """
     rules.require({'minutes': (minutes, rules.optional(rules.positive()))})
     user_code.trust(config)
-    setting = resolve(config, storage.path(directory))
-    if minutes is not None:
-        setting.config.train.steps = _steps_there(setting.directory)
-    hold = contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory)
-    with hold as check_lock:
-        _check_run_there(setting, allow_change)
-        job = build(setting, minutes)
-        if dry_run:
-            total = job.intervals.total
-            workdir.compare(setting.directory, job.config, allow_change, total)
-            console.estimate(job.program, job.hyper, job.batches, total, job.config['model'])
-            return None
-        return session.train(job, setting.directory, check_lock, allow_change, fallback)
+    setting = resolve(from_hub.located(config), storage.path(directory))
+    job = build(plan(setting, minutes))
+    if not dry_run:
+        return session.train(job, setting.directory, allow_change, fallback)
+    total = job.intervals.total
+    workdir.compare(setting.directory, job.config, allow_change, total)
+    console.estimate(job.program, job.hyper, job.batches, total, job.config['model'])
+    return None
 
 
 def begin_from(config: ConfigDict, name: str, given: Any = ()) -> ConfigDict:
@@ -107,15 +101,15 @@ def begin_from(config: ConfigDict, name: str, given: Any = ()) -> ConfigDict:
     return config
 
 
-# Resolve
+# Setting
 
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A pretraining config, with everything that can be looked up before its text is read."""
 
     config: ConfigDict
     directory: storage.Path
+    there: workdir.Run | None  # the run in the directory, which goes on
     model: dict[str, Any]  # the backbone's fields but vocab_size
     mesh: jax.sharding.Mesh
     tokens: storage.Path  # the directory of the prepared text
@@ -128,38 +122,30 @@ class Setting:
 def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     """The Setting of a config. UserError for its mistakes, before any text is read.
 
-    One error lists all mistakes in the fields.
+    One error lists all mistakes of a kind. config: as from_hub.located returns it.
     """
-
-    def described():
-        return dict(config.get('model', {})) | {'vocab_size': 1}
-
-    def model():
-        return models.backbone(described())
-
-    rules.validate(config, {'model': rules.GROUP})
-    rules.all_of(lambda: rules.validate(config, RULES), model)
+    rules.validate(config, RULES)
+    fields = models.own_fields(config.model.to_dict())
+    described = fields | {'vocab_size': 1}
+    shapes = functools.partial(models.shapes, models.backbone(described))
     mesh = sharding.make_mesh(**config.mesh)
     rules.all_of(
         lambda: optimizer_config.check(config.optimizer),
-        lambda: optimizer_config.check_code(config.optimizer, lambda: models.shapes(model())),
-        lambda: causality.check(described()),
+        lambda: optimizer_config.check_code(config.optimizer, shapes),
+        lambda: causality.check(described),
         lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
         lambda: workdir.check(directory, 'pretrain'),
     )
-    config = config.copy_and_resolve_references()
-    given = config.init_from
-    source = from_hub.local_run(config.init_from)
-    config.init_from = None if source is None else str(source)
-    tokens_dir = storage.path(config.data.tokens) if config.data.tokens else directory / 'tokens'
-    is_prepared = (tokens_dir / prepared.MANIFEST).exists()
+    there = workdir.check(directory)
+    tokens = storage.path(config.data.tokens) if config.data.tokens else directory / 'tokens'
+    is_prepared = (tokens / prepared.MANIFEST).exists()
     text = None
     if config.data.corpus and jax.process_count() == 1:
         text = prepare_config(config.data, config.tokenizer)
         _check_vocabulary(text.tokenizer, is_prepared)
     elif not is_prepared:
         raise UserError(
-            f'{tokens_dir}: no prepared text there: '
+            f'{tokens}: no prepared text there: '
             + (
                 'give config.data.corpus, the text to train on, or config.data.tokens, where it is '
                 'prepared'
@@ -168,16 +154,15 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
                 '--config.data.tokens=DIR'
             )
         )
-    origin, digest = origins.find(source, config.init_step, directory)
-    fields = models.own_fields(config.model.to_dict())
+    origin, digest = origins.find(config.init_from, config.init_step, there)
     if origin:
-        origins.check_sizes(origin, fields, given)
+        origins.check_sizes(origin, fields, config.init_from)
     if origin and text and text.tokenizer == 'train' and not is_prepared:
         raise UserError(
-            f'config.init_from = {given}: its weights are of its own vocabulary, give '
-            f'--config.tokenizer.source={given}'
+            f'config.init_from = {config.init_from}: its weights are of its own vocabulary, give '
+            f'--config.tokenizer.source={config.init_from}'
         )
-    return Setting(config, directory, fields, mesh, tokens_dir, text, origin, digest)
+    return Setting(config, directory, there, fields, mesh, tokens, text, origin, digest)
 
 
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
@@ -189,11 +174,10 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
         if vocabulary.source == 'train' and vocabulary.vocab_size is None
         else None
     )
-    source = from_hub.local_tokenizer(vocabulary.source)
     return prepare.PrepareConfig(
         _several(data.corpus),
         _several(data.valid),
-        source,
+        vocabulary.source,
         vocabulary.encoder,
         vocabulary.bpe,
         merges,
@@ -206,16 +190,6 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
         split_files=data.split_files,
         skip_bad=data.skip_bad,
     )
-
-
-def _steps_there(directory):
-    """The number of updates of the run in a directory that was started with minutes, or None."""
-    if not (directory / 'config.json').exists():
-        return None
-    steps = workdir.load(directory).config.get('train', {}).get('steps')
-    if steps is None:
-        raise UserError(f'{directory}: its run was not started with minutes: leave them out')
-    return steps
 
 
 def _check_vocabulary(source, is_prepared):
@@ -237,152 +211,131 @@ def _several(names):
     return names if ',' not in names or os.path.exists(names) else names.split(',')
 
 
-def _check_run_there(setting, allow_change):
-    """Calls workdir.compare with everything that is known before any text is read."""
-    if (setting.directory / 'config.json').exists():
-        there = workdir.load(setting.directory)
-        optimizer = setting.config.optimizer
-        # Without a value the warm-up stays as it was, also if the run now becomes longer.
-        if optimizer.warmup_steps is None and there.trained():
-            optimizer.warmup_steps = there.config.get('optimizer', {}).get('warmup_steps')
-        workdir.compare(
-            setting.directory,
-            _effective(setting, there.config['model'], there.config['fingerprint']),
-            allow_change,
-            setting.config.train.steps,
-        )
+# Plan
 
 
-def _effective(setting, model, fingerprint):
-    """The contents of config.json: the setting, and the values that depend on its text.
+class Plan(NamedTuple):
+    """A pretraining of which everything is known, before anything of it is computed."""
 
-    These values are the size of the vocabulary in `model`, and `fingerprint`.
-    """
-    config = setting.config.to_dict()
-    return config | {
-        'kind': 'pretrain',
-        'model': setting.model | {'vocab_size': model['vocab_size']},
-        'fingerprint': {
-            'tokens': fingerprint.get('tokens'),
-            'tokenizer': fingerprint.get('tokenizer'),
-            'origin': setting.digest,
-            **user_code.digests(config),
-        },
-    }
-
-
-# Build
-
-
-class Text(NamedTuple):
-    """The prepared text of a Setting, and the model for its vocabulary."""
-
+    setting: Setting
+    config: ConfigDict  # with the number of updates and of the warm-up
     tokenizer: Tokenizer
-    manifest: dict[str, Any]
+    manifest: dict[str, Any]  # of the prepared text
     train: windows.TokenStream
     valid: windows.TokenStream
-    fields: dict[str, Any]  # the backbone's
     model: Any
+    batches: Batches
+    total: int  # updates
+    unigram_loss: float
+    contents: dict[str, Any]  # of config.json
 
 
-def _text(setting):
-    """The Text of a Setting, which is prepared if necessary."""
-    config = setting.config
-    if setting.prepare is not None:
-        own = not config.data.tokens and not (setting.directory / 'config.json').exists()
-        # Of a dry run, perhaps
-        prepare.prepare(setting.prepare, setting.tokens, lock.hold, replace=own)
-    tokenizer = Tokenizer.load(setting.tokens / 'tokenizer')
-    manifest = prepared.read_manifest(setting.tokens, tokenizer.fingerprint)
-    train, valid = (
-        prepared.open_split(setting.tokens, split, config.data.verify)
-        for split in ('train', 'valid')
-    )
-    if (
-        setting.origin is not None
-        and setting.origin.run.tokenizer().fingerprint != tokenizer.fingerprint
-    ):
-        raise UserError(
-            f'{setting.origin.run.path}: its tokenizer is another one; prepare the corpus with '
-            f'--config.tokenizer.source={setting.origin.run.path}'
-        )
-    fields = setting.model | {'vocab_size': tokenizer.vocab_size}
-    return Text(tokenizer, manifest, train, valid, fields, models.backbone(fields))
+def plan(setting: Setting, minutes: float | None = None) -> Plan:
+    """The Plan of a Setting. Prepares its text if necessary. UserError for a mistake in the text.
 
-
-def build(setting: Setting, minutes: float | None = None) -> session.Job:
-    """The Job of a Setting. Prepares its text if necessary. UserError for a mistake in the text.
-
-    minutes: as in `run`, if the setting has no train.steps.
+    minutes: as in `run`.
     """
-    config = setting.config
-    text = _text(setting)
-    tokenizer, manifest, train, valid, fields, model = text
+    config = setting.config.copy_and_resolve_references()
+    there = setting.there
+    tokenizer, manifest, train, valid = _text(setting)
+    fields = setting.model | {'vocab_size': tokenizer.vocab_size}
+    model = models.backbone(fields)
     n_ctx = model.config.n_ctx
     size = config.batch.size
     per_epoch = train.n_windows(n_ctx) / size
-    total = config.train.steps or int(config.train.epochs * per_epoch)
+    steps = config.train.steps if minutes is None else _steps_there(there)
+    total = steps or int(config.train.epochs * per_epoch)
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
     batches = device_data.batches(
         train, n_ctx, size, config.seed, setting.mesh, config.data.resident
     )
-    if minutes is not None and config.train.steps is None:
-        total = _steps_in(minutes, setting, text, batches)
-        config.train.steps = total
-    config.optimizer.warmup_steps = warmup_steps(config.optimizer.warmup_steps, total)
-    effective = _effective(
-        setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint}
-    )
+    if minutes is not None and steps is None:
+        total = steps = _steps_in(
+            minutes, make_program(config, model, setting.mesh), config, batches
+        )
+    warmup = config.optimizer.warmup_steps
+    if warmup is None and there is not None and there.trained():
+        # Also if the run now becomes longer
+        warmup = there.config.get('optimizer', {}).get('warmup_steps')
+    config.train.steps = steps
+    config.optimizer.warmup_steps = warmup_steps(warmup, total)
     at = {}
     if config.checkpoint.keep_words:
         words_per_step = counts.words_per_step(manifest, size * n_ctx)
         at = counts.steps_at(config.checkpoint.keep_words, words_per_step, total)
         print(counts.words_line(at, words_per_step), flush=True)
-    keep_steps, words_at = session.steps_to_keep(
-        setting.directory, config.checkpoint.keep_steps, at
-    )
-    effective['checkpoint']['keep_steps'] = keep_steps
-    if words_at:
-        effective['checkpoint']['words_at'] = words_at
+    kept = session.steps_to_keep(there, config.checkpoint.keep_steps, at)
     unigram_loss = counts.unigram_loss(train)
     console.print_plan(
         manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps
     )
-    intervals = Intervals(
-        total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps
-    )
-    program = make_program(config, model, setting.mesh, total)
-    held_out = manifest['splits']['valid']
-
-    def start(fresh):
-        if setting.origin is None:
-            return fresh
-        origin = setting.origin
-        return checkpoint.restore_params(origin.run.checkpoints, origin.step, program.state.params)
-
-    def evaluate(current):
-        console.print_start(program, current.first, total, batches, fields)
-        bytes_per_token = held_out['bytes'] / held_out['tokens']
-        return _evaluation(setting, text, bytes_per_token, current)
-
-    return session.Job(
-        effective,
+    values = config.to_dict()
+    contents = values | {
+        'kind': 'pretrain',
+        'model': fields,
+        'checkpoint': values['checkpoint'] | kept,
+        'fingerprint': {
+            'tokens': manifest['fingerprint'],
+            'tokenizer': tokenizer.fingerprint,
+            'origin': setting.digest,
+            **user_code.digests(values),
+        },
+    }
+    return Plan(
+        setting,
+        config,
         tokenizer,
-        program,
+        manifest,
+        train,
+        valid,
+        model,
         batches,
-        hyperparameters(config, total),
-        intervals,
-        start,
-        evaluate,
-        step_cost.flops_per_token(program.state.params, n_ctx),
-        counts.plateau_warning(unigram_loss, config.optimizer.warmup_steps),
+        total,
+        unigram_loss,
+        contents,
     )
 
 
-def _steps_in(minutes, setting, text, batches):
+def _text(setting):
+    """(tokenizer, manifest, train, valid) of the text of a Setting. Prepares it if necessary."""
+    config = setting.config
+    origin = setting.origin
+    if setting.prepare is not None:
+
+        def hold(directory):
+            """Its own text is in the directory of the run, which has a lock."""
+            return lock.hold(directory) if config.data.tokens else workdir.hold(setting.directory)
+
+        # Text that is there without a run is a dry run's, perhaps
+        replace = not config.data.tokens and setting.there is None
+        prepare.prepare(setting.prepare, setting.tokens, hold, replace)
+    tokenizer = Tokenizer.load(setting.tokens / 'tokenizer')
+    manifest = prepared.read_manifest(setting.tokens, tokenizer.fingerprint)
+    streams = [
+        prepared.open_split(setting.tokens, split, config.data.verify)
+        for split in ('train', 'valid')
+    ]
+    if origin is not None and origin.run.tokenizer().fingerprint != tokenizer.fingerprint:
+        raise UserError(
+            f'{origin.run.path}: its tokenizer is another one; prepare the corpus with '
+            f'--config.tokenizer.source={origin.run.path}'
+        )
+    return tokenizer, manifest, *streams
+
+
+def _steps_there(there):
+    """The number of updates of a run that was started with minutes, None without a run."""
+    if there is None:
+        return None
+    steps = there.config.get('train', {}).get('steps')
+    if steps is None:
+        raise UserError(f'{there.path}: its run was not started with minutes: leave them out')
+    return steps
+
+
+def _steps_in(minutes, program, config, batches):
     """The number of updates that take so many minutes here, from the time of three updates."""
-    program = make_program(setting.config, text.model, setting.mesh)
-    hyper = hyperparameters(setting.config, 1)
+    hyper = hyperparameters(config, 1)
     step, _, memory = profiling.compile_step(program, hyper, batches)
     seconds = profiling.time_steps(program, step, hyper, batches, memory, steps=3)
     if seconds is None:
@@ -422,6 +375,47 @@ def _check_length(directory, total, train, valid, n_ctx, size):
         )
 
 
+# Job
+
+
+def build(plan: Plan) -> session.Job:
+    """The Job of a Plan."""
+    setting = plan.setting
+    config = plan.config
+    total = plan.total
+    program = make_program(config, plan.model, setting.mesh, total)
+    intervals = Intervals(
+        total,
+        config.log_every,
+        config.eval.every,
+        config.checkpoint.every,
+        plan.contents['checkpoint']['keep_steps'],
+    )
+
+    def start(fresh):
+        origin = setting.origin
+        if origin is None:
+            return fresh
+        return checkpoint.restore_params(origin.run.checkpoints, origin.step, program.state.params)
+
+    def evaluate(current):
+        console.print_start(program, current.first, total, plan.batches, plan.contents['model'])
+        return _evaluation(plan, current)
+
+    return session.Job(
+        plan.contents,
+        plan.tokenizer,
+        program,
+        plan.batches,
+        hyperparameters(config, total),
+        intervals,
+        start,
+        evaluate,
+        step_cost.flops_per_token(program.state.params, plan.model.config.n_ctx),
+        counts.plateau_warning(plan.unigram_loss, config.optimizer.warmup_steps),
+    )
+
+
 def make_program(
     config: ConfigDict, model: Any, mesh: jax.sharding.Mesh, total: int = 1
 ) -> loop.Program:
@@ -432,7 +426,8 @@ def make_program(
     schedule.
     """
     self_check.check(model.config)
-    schedule = optimizer_config.schedule_key(config.optimizer, config.optimizer.warmup_steps, total)
+    warmup = warmup_steps(config.optimizer.warmup_steps, total)
+    schedule = optimizer_config.schedule_key(config.optimizer, warmup, total)
     return _program(
         model,
         optimizer_config.settings(config.optimizer),
@@ -473,18 +468,20 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     return optimizer_config.hyperparameters(config, warmup, total)
 
 
-def _evaluation(setting, text, bytes_per_token, current):
+def _evaluation(plan, current):
     """The `evaluate` of loop.fit, which logs the validation loss. A smaller loss is better."""
-    config = setting.config
-    mesh = setting.mesh
+    config = plan.config
+    mesh = plan.setting.mesh
     # So many rows fit into memory in training
     rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)
     mean_loss = validation.mean_loss(
-        text.model, mesh, text.valid, config.eval.windows, rows, config.batch.loss_chunks
+        plan.model, mesh, plan.valid, config.eval.windows, rows, config.batch.loss_chunks
     )
     sample = text_generation.sampler(
-        text.fields, mesh, text.tokenizer, text.valid, config.eval.sample
+        plan.contents['model'], mesh, plan.tokenizer, plan.valid, config.eval.sample
     )
+    held_out = plan.manifest['splits']['valid']
+    bytes_per_token = held_out['bytes'] / held_out['tokens']
 
     def evaluate(state):
         step = int(state.step)
@@ -536,8 +533,7 @@ def main() -> None:
         raise UserError('give --workdir=DIR')
     config = f.config
     if f.init_from is not None:
-        given = config_flags.get_override_values(f['config'])
-        config = begin_from(config, f.init_from, given)
+        config = begin_from(config, f.init_from, config_file.overrides)
     run(config, f.workdir, f.allow_change, f.dry_run, f.fallback, f.minutes)
 
 

@@ -80,19 +80,21 @@ def _is_group(value):
     return isinstance(value, Mapping) or hasattr(value, 'to_dict')
 
 
+def program_of(config: Any) -> str:
+    """The program of which a config has all fields, or ''."""
+    known = {*flatten(config), *config}
+    for program in PROGRAMS:
+        if known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys():
+            return program
+    return ''
+
+
 def check_program(config: Any, wanted: str = '') -> None:
     """UserError if a config belongs to another program than the wanted program."""
-    known = {*flatten(config), *config}
-    complete = [
-        program
-        for program in PROGRAMS
-        if known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()
-    ]
-    if wanted in complete:
-        return
-    if complete:
-        raise UserError(f'this config is for gpt1 {complete[0]}')
-    if wanted in config:
+    program = program_of(config)
+    if program and program != wanted:
+        raise UserError(f'this config is for gpt1 {program}')
+    if not program and wanted in config:
         raise UserError(f'this config is not for gpt1 {wanted}, but for a program of experiments/')
 
 

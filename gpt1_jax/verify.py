@@ -58,7 +58,7 @@ def run(
         setting = pretraining.resolve(_config_of(this, tokens), this.path)
     except UserError as error:
         raise UserError(f'{this.path / "config.json"}: {error}') from None
-    job = pretraining.build(setting)
+    job = pretraining.build(pretraining.plan(setting))
     for name in ('tokens', 'tokenizer'):
         recorded, here = (config['fingerprint'][name] for config in (this.config, job.config))
         if recorded != here:

@@ -256,8 +256,8 @@ MUTATIONS = [
         (
             'results of fine-tuning do not depend on the file of the pretrained backbone',
             'finetuning.py',
-            "user_code.digests(self.config.to_dict() | {'model': self.sizes})",
-            'user_code.digests(self.config.to_dict())',
+            "user_code.digests(config.to_dict() | {'model': sizes})",
+            'user_code.digests(config.to_dict())',
             'test_own_backbone.py::'
             'test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported',
         ),

@@ -13,19 +13,19 @@ from tiny import cola, command, corpus, load_config, override, pretrain_config, 
 
 def test_a_value_for_a_whole_group_of_fields_is_one_line(tmp_path):
     done = command('pretrain', '--config.optimizer=adam', f'--workdir={tmp_path}', check=2)
-    assert done.stderr.startswith('error: flag --config.optimizer=adam: Failed to parse')
+    assert done.stderr.startswith('error: config has no field optimizer, did you mean')
     assert done.stderr.count('\n') == 1
 
 
 @pytest.mark.full
-def test_a_key_that_a_dict_of_the_config_lacks_is_named_with_its_flag(tmp_path):
+def test_a_key_that_a_dict_of_the_config_lacks_is_named(tmp_path):
     (tmp_path / 'mine.py').write_text(
         'from gpt1_jax.configs import experiments\nget_config = experiments.get_config\n'
     )
     flag = '--config.zero_shot.blimp.data.rows'
     done = command('pretrain', f'--config={tmp_path / "mine.py"}', f'{flag}=5', check=2)
     assert (
-        done.stderr.startswith(f"error: {flag}: the config has no 'blimp' there")
+        done.stderr.startswith('error: config has no field zero_shot.blimp.data.rows')
         and done.stderr.count('\n') == 1
     )
 
@@ -66,7 +66,7 @@ def test_a_warning_about_data_is_one_line(tmp_path):
         ),
         (
             "import runpy, sys; sys.modules['lm_eval'] = None; sys.argv = ['lm_eval', "
-            "'--init_from=runs', '--tasks=a']; runpy.run_module('gpt1_jax.evaluation.lm_eval', "
+            "'--init_from=runs', '--tasks=a']; runpy.run_module('gpt1_jax.lm_eval', "
             "run_name='__main__')",
             r'error: lm-evaluation-harness is not installed: pip install '
             r"'gpt1_jax\[lm-eval\]'\n",

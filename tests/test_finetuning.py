@@ -46,7 +46,7 @@ def test_the_rows_of_many_updates_are_padded_to_more_lengths(pretrained, tmp_pat
 
     def build(**overrides):
         config = finetune_config('cola', directory, init_from=str(pretrained), **overrides)
-        return finetuning.build(finetuning.resolve(config))
+        return finetuning.build(finetuning.plan(finetuning.resolve(config)))
 
     few = build(train__epochs=42)  # of 7 updates
     many = build(train__epochs=43)

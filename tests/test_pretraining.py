@@ -398,14 +398,12 @@ def test_a_run_that_made_no_step_may_become_another_one(straight, tmp_path, monk
     )
 
 
-def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_run(
-    text, straight, tmp_path
-):
+def test_what_a_run_there_refuses_is_also_said_by_a_dry_run(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'run')
     prepare(tmp_path / 'other', str(text), 0.2, merges=50, processes=1)
     for books, overrides, message in (
-        ('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
-        ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
+        (text, {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
+        (text, {'train__steps': 40}, 'give --allow_change'),
         ('', {'data__tokens': str(tmp_path / 'other')}, 'run .the vocabulary has other contents'),
     ):
         with pytest.raises(UserError, match=message):

@@ -25,7 +25,7 @@ OPTIONAL += ('pandas', 'torch', 'tensorflow', 'sitecustomize', 'usercustomize', 
 IMPORTED = """
 import sys
 import gpt1_jax.api, gpt1_jax.zero_shot, gpt1_jax.verify, gpt1_jax.ablation.ablate
-import gpt1_jax.weights.hugging_face, gpt1_jax.evaluation.lm_eval
+import gpt1_jax.weights.hugging_face, gpt1_jax.lm_eval
 print(' '.join({name.partition('.')[0] for name in sys.modules}))
 """
 # The console script that pip installs is this one

@@ -47,7 +47,7 @@ def ways(config: ConfigDict, n: int, windows: int, lengths: Sequence[int] = ()) 
     config and with rows padded to these lengths.
     """
     setting = finetuning.resolve(config)
-    job = finetuning.build(setting)
+    job = finetuning.build(finetuning.plan(setting))
     found = {'fine-tuning': _fine_tuning(job, n)}
     if lengths:
         return found | {
@@ -69,7 +69,7 @@ def ways(config: ConfigDict, n: int, windows: int, lengths: Sequence[int] = ()) 
 def _changed(config, n, fields):
     config = config.copy_and_resolve_references()
     config.update_from_flattened_dict(fields)
-    return _fine_tuning(finetuning.build(finetuning.resolve(config)), n)
+    return _fine_tuning(finetuning.build(finetuning.plan(finetuning.resolve(config))), n)
 
 
 def _fine_tuning(job, n):

@@ -12,6 +12,7 @@ from gpt1_jax.data import corpus
 from gpt1_jax.data import prepare as prepare_lib
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock
+from gpt1_jax.weights import from_hub
 
 HELD_OUT = 0.02  # fraction of a corpus without validation books
 
@@ -32,7 +33,7 @@ def prepare(config: ConfigDict, books: str | None) -> None:
 
 def tokenize(config: ConfigDict, books: str) -> None:
     """Write the shards of the books, with a given pretrained run's tokenizer if there is one."""
-    vocabulary = config.pretrain.tokenizer
+    vocabulary = from_hub.located(config.pretrain).tokenizer
     if plan.given(config):
         vocabulary = ConfigDict(
             dict.fromkeys(vocabulary) | {'source': str(plan.tokenizer_of(config))}

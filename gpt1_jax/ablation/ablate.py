@@ -36,6 +36,7 @@ from gpt1_jax.data import counts, prepared
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.runs.console import duration
+from gpt1_jax.weights import from_hub
 
 MORE = 0.01  # of the validation text: an idea's text may have so much more than the baseline's
 OUT = (lambda x: '://' not in x, 'a local directory')
@@ -387,13 +388,10 @@ def _with_minutes(config, out, rows, minutes, manifests):
 
 def _updates(base, out, minutes):
     """The number of updates of a baseline that take so many minutes here."""
-    timed = base.copy_and_resolve_references()
-    with timed.ignore_type():
-        timed.train.steps = None
     directory = storage.path(out / 'runs' / 'timed')
-    setting = pretraining.resolve(timed, directory)
+    setting = pretraining.resolve(from_hub.located(base), directory)
     with trials.logged(directory):
-        return pretraining.build(setting, minutes).intervals.total
+        return pretraining.plan(setting, minutes).total
 
 
 def _adopt(base, out, row):

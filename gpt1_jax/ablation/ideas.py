@@ -13,6 +13,7 @@ from gpt1_jax.cli import config_file
 from gpt1_jax.data import prepare, prepared
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, provenance, workdir
+from gpt1_jax.weights import from_hub
 
 BASELINE = 'baseline'
 # Fields of workdir.FREE that make another run here: they set the initial weights, rounding, speed
@@ -193,7 +194,8 @@ def build(
                     changes = kept(several[name], out, code.get(name, {}))
                     config = configured(_with_text(base, changes, out), changes, out)
                     config = lengthened(config, length)
-                    setting = pretraining.resolve(config, storage.path(out / 'runs' / 'new'))
+                    place = storage.path(out / 'runs' / 'new')
+                    setting = pretraining.resolve(from_hub.located(config), place)
                     resolved[name] = config, setting
         for name in of_group:
             _, setting = resolved[name]

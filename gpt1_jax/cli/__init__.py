@@ -170,23 +170,6 @@ def _exit_if_bad(function, *arguments):
         return function(*arguments)
     except (flags.Error, OSError, UserError) as error:
         _fail(_folded(error), 2)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:
-            raise
-        # ml_collections raises these for an unknown field or a value of the wrong type
-        _fail(_with_flag(_folded(error)), 2)
-
-
-def _with_flag(text):
-    """Adds the flag to an error about an unknown field. ml_collections names only the field."""
-    for argument in sys.argv[1:]:
-        flag = argument.partition('=')[0]
-        if text in {f"'{name}'" for name in flag.split('.')[1:]}:
-            return (
-                f'{flag}: the config has no {text} there (a config file can add names to overrides '
-                'such as config.tasks)'
-            )
-    return text
 
 
 def _unraisable(unraisable):

@@ -10,6 +10,7 @@ import re
 import runpy
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -19,6 +20,7 @@ from gpt1_jax.errors import UserError, did_you_mean, in_code
 
 flags.disclaim_key_flags()  # --help counts flags that are defined here among the caller's
 chosen = ''  # the value of --config, or its default. '' in a program without the flag
+overrides: dict[str, str] = {}  # {'batch.size': '16'}, of --config.FIELD=VALUE
 
 
 def define(default: str, help_string: str) -> None:
@@ -26,39 +28,28 @@ def define(default: str, help_string: str) -> None:
 
     default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a
     path, FILE:rte. UserError for a value that is neither, with the nearest name. UserError for a
-    file that gives no config, or another program's config.
+    file that gives no config, or another program's config, and for an override as in `with_fields`.
     """
     global chosen
+    chosen = default
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
-    chosen = [
-        default,
-        *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config'),
-    ][-1]
+    sys.argv[:] = [name]
+    overrides.clear()
+    for argument in arguments:
+        flag, _, value = argument.partition('=')
+        if flag == '--config':
+            chosen = value
+        elif flag.startswith('--config.'):
+            overrides[flag.removeprefix('--config.')] = value
+        else:
+            sys.argv.append(argument)
     config = load(chosen)
     if chosen != default:
         _check_program(config, default.partition(':')[0])
-    defaults = rules.flatten(config)
-    unset: set[str] = set()
-    sys.argv[:] = [name]
-    for argument in arguments:
-        flag, _, value = argument.partition('=')
-        field = flag.partition('--config.')[2]
-        none = value == 'None' and field in defaults
-        several = isinstance(defaults.get(field), tuple)
-        unset.discard(field)
-        # ml_collections would take None as a text, or refuse None, and join tuples
-        if none or several:
-            sys.argv[:] = [earlier for earlier in sys.argv if earlier.partition('=')[0] != flag]
-        if none:
-            unset.add(field)
-        elif several:
-            sys.argv.append(f'{flag}={_value(value, tuple)}')
-        elif flag != '--config':
-            sys.argv.append(argument)
+    config = with_fields(config, overrides)
     config_flags.DEFINE_config_dict('config', config, help_string, flags.FLAGS)
     flags.FLAGS['config'].default_as_str = f"'{default}'"  # the name, in place of all fields
     flags.declare_key_flag('config', flags.FLAGS)
-    config.update_from_flattened_dict(dict.fromkeys(unset))
 
 
 def _check_program(config, program):
@@ -127,35 +118,35 @@ def load(given: str) -> ConfigDict:
 
 
 def _joined(arguments):
-    """The arguments with `--config NAME` and `-config=NAME` as `--config=NAME`."""
+    """The arguments with `--config NAME` and `-config=NAME` as `--config=NAME`, fields as well."""
     found: list[str] = []
     for argument in arguments:
-        if found and found[-1] == '--config':
+        if found and re.fullmatch(r'--config[.\w]*', found[-1]) and argument[:2] != '--':
             found[-1] += f'={argument}'
         else:
             found.append(re.sub(r'^-config(?=[=.]|$)', '--config', argument))
     return found
 
 
-def with_fields(config: ConfigDict, given: Mapping[str, str]) -> ConfigDict:
+def with_fields(config: ConfigDict, given: Mapping[str, Any]) -> ConfigDict:
     """A copy of a config with fields as --config.FIELD=VALUE sets them: {'batch.size': '16'}.
 
-    A field that the group `model` lacks is added, for a user's backbone. UserError for other
-    unknown fields, and for a value of another type.
+    A value that is no text is taken as it is. A field that the group `model` lacks is added, for a
+    user's backbone. UserError for other unknown fields, and for a value of another type.
     """
     config = config.copy_and_resolve_references()
-    for field, text in given.items():
+    for field, value in given.items():
         *parents, last = field.split('.')
         known = rules.flatten(config)
         if field not in known and parents != ['model']:
-            raise UserError(f'unknown field {field}{did_you_mean(field, known)}')
+            raise UserError(f'config has no field {field}{did_you_mean(field, known)}')
         group = functools.reduce(ConfigDict.__getitem__, parents, config)
         kind = group.get_type(last) if last in group else object
         try:
             with config.unlocked():
-                group[last] = _value(text, kind)
+                group[last] = _value(value, kind) if isinstance(value, str) else value
         except (TypeError, ValueError):
-            raise UserError(f'{field}={text}: must be of type {kind.__name__}') from None
+            raise UserError(f'{field}={value}: must be of type {kind.__name__}') from None
     return config
 
 
@@ -164,6 +155,8 @@ def _value(text, kind):
 
     A tuple may be written without brackets. Its parts are numbers or texts.
     """
+    if kind is bool:
+        text = text.capitalize() or 'True'
     if kind is tuple and text[:1] not in ('', '(', '[') and text != 'None':
         return tuple(
             value if isinstance(value := _value(part, object), (int, float)) else part.strip()

@@ -1,15 +1,14 @@
 """Lists the fields of a config for --help: name, type, default, and the comment beside or above the
 line that defines the field."""
 
-import collections
-import linecache
+import pathlib
 import re
-import sys
 import textwrap
 from typing import Any
 
 from ml_collections import ConfigDict
 
+from gpt1_jax import rules
 from gpt1_jax.cli import config_file
 
 WIDTH = 120
@@ -62,46 +61,39 @@ def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
 def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
     """Loads a config, by path or packaged name, and the comments of its fields.
 
-    The comments are {'batch.size': 'windows per update', ...}. Of several lines with a comment that
-    set a field, the first comment counts, and the last is added after "; here: ".
+    The comments are {'batch.size': 'windows per update', ...}, from the text of configs/pretrain.py
+    for a field of pretraining, and so on, or else from the config's own text.
     """
-    set_item = ConfigDict.__setitem__
-    groups = []
-    places = collections.defaultdict(list)
-
-    def record(group, name, value):
-        frame = sys._getframe(1)
-        while frame.f_globals.get('__name__', '').startswith('ml_collections.'):
-            frame = frame.f_back
-        groups.append(group)  # kept, so that no later object gets its id
-        places[id(group), name].append((frame.f_code.co_filename, frame.f_lineno))
-        set_item(group, name, value)
-
-    def comments(group, prefix=''):
-        for name, value in group.items():
-            if isinstance(value, ConfigDict) and len(value):
-                yield from comments(value, f'{prefix}{name}.')
-            else:
-                notes = [_comment(file, line, name) for file, line in places[id(group), name]]
-                first = next(filter(None, notes), '')
-                last = notes[-1] if notes and notes[-1] != first else ''
-                yield prefix + name, '; here: '.join(filter(None, (first, last)))
-
-    ConfigDict.__setitem__ = record
-    try:
-        config = config_file.load(given)
-    finally:
-        ConfigDict.__setitem__ = set_item
-    return config, dict(comments(config))
+    config = config_file.load(given)
+    own = _comments(config_file.path_of(given).partition(':')[0])
+    tables: dict[str, dict[str, str]] = {'': {}}
+    for program in rules.PROGRAMS:
+        tables[program] = own | _comments(config_file.packaged()[program])
+    found = {}
+    for name, *_ in fields(config):
+        program, _, field = name.partition('.')
+        if program not in tables:
+            program, field = rules.program_of(config), name
+        table = tables[program]
+        found[name] = table.get(field) or table.get(field.rpartition('.')[2]) or own.get(name, '')
+    return config, found
 
 
-def _comment(file, line, name):
-    """The comment beside an assignment to this field or on the lines above, '' if there is none."""
-    lines = linecache.getlines(file)[:line] or ['']  # code without a file has none
-    assignment = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?(?:# (.*))?$', lines.pop())
-    if not assignment or assignment[1]:
-        return assignment[1].rstrip() if assignment else ''
-    above = []
-    while lines and (comment := re.match(r'\s*# ?(.*)', lines.pop())):
-        above.insert(0, comment[1].rstrip())
-    return ' '.join(above)
+def _comments(path):
+    """{'batch.size': comment} of lines config.batch.size = 64, in a config and those it imports.
+
+    The comment is beside the line or above it.
+    """
+    text = pathlib.Path(path).read_text(encoding='utf-8')
+    found = {}
+    above: list[str] = []
+    for line in text.splitlines():
+        comment = re.match(r'\s*# (.*)', line)
+        assignment = re.match(r'\s*config\.([\w.]+) = .*?(?:  # (.*))?$', line)
+        if assignment and (assignment[2] or above):
+            found[assignment[1]] = assignment[2] or ' '.join(above)
+        above = [*above, comment[1]] if comment else []
+    for names in re.findall(r'^from gpt1_jax\.configs import (.+)', text, re.MULTILINE):
+        for name in names.split(', '):
+            found = _comments(config_file.packaged()[name]) | found
+    return found

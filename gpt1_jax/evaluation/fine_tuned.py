@@ -31,23 +31,14 @@ def evaluate_run(
     split: str,
     data_dir: str | None = None,
     selection: str = 'best',
-    scored: dict | None = None,
-    results_file: storage.Path | None = None,
     encoding: str | None = None,
-    **details: Any,
 ) -> list[dict]:
-    """Scores a run on a split and returns its rows of results.jsonl, one per metric (and group).
-
-    Writes predictions_SPLIT.jsonl and appends the rows to `results_file`, by default the run's
-    results.jsonl. A split without labels has only predictions.
+    """Opens a run, scores a split, and returns the rows of `record`.
 
     data_dir: the directory of the task's files, by default as in training. For a custom task it may
         also be a labelled file. Then all its rows are scored, whatever the split.
-    selection: 'best', the parameters with the best first metric on dev, or 'final', the parameters
-        of the last step (predictions_SPLIT_final.jsonl).
-    scored: {(split, step): scores} that are already known. New scores are added.
+    selection: as in `selected`.
     encoding: as in load.fine_tuned_config.
-    details: further fields of the rows.
 
     Predictions of another labelled file, or of other train or dev files than in training, are
     written to predictions_SPLIT_HASH.jsonl. So the predictions for the run's files are kept.
@@ -71,31 +62,50 @@ def evaluate_run(
             flush=True,
         )
     rows = _rows(run, task, split, data_dir, hashes, whole=bool(file))
-    step = run.step(None if selection == 'best' else max(run.steps(), default=None))
-    scored = {} if scored is None else scored
-    if (split, step) not in scored:
-        tuned = load.fine_tuned(run, step)
-        scored[split, step] = scores(
-            task,
-            tuned.model,
-            tuned.mesh,
-            tuned.params,
-            rows,
-            config['batch']['eval_size'],
-            tuned.sizes,
-        )
-    values = scored[split, step]
+    step = selected(run, selection)
+    tuned = load.fine_tuned(run, step)
+    size = config['batch']['eval_size']
+    values = scores(task, tuned.model, tuned.mesh, tuned.params, rows, size, tuned.sizes)
+    return record(run, task, split, rows, values, step, selection, hashes, foreign, config=config)
+
+
+def selected(run: workdir.Run, selection: str) -> int:
+    """The step with the best first metric on dev ('best'), or the last step ('final')."""
+    return run.step(None if selection == 'best' else max(run.steps(), default=None))
+
+
+def record(
+    run: workdir.Run,
+    task: Task,
+    split: str,
+    rows: Sequence[Encoded],
+    values: np.ndarray,
+    step: int,
+    selection: str,
+    hashes: dict[str, str],
+    foreign: bool = False,
+    results_file: storage.Path | None = None,
+    **details: Any,
+) -> list[dict]:
+    """Prints and returns a run's rows of results.jsonl, one per metric (and group).
+
+    Writes predictions_SPLIT.jsonl (or predictions_SPLIT_final.jsonl) and appends the rows to
+    `results_file`, by default the run's results.jsonl. A split without labels has only predictions.
+
+    values: the `scores` of the rows. hashes: of their files. foreign: whether these are other files
+    than in training. details: further fields of the rows.
+    """
     ids = [row.id for row in rows]
     gold = [row.label for row in rows]
     name = split if selection == 'best' else f'{split}_{selection}'
     path = run.predictions(f'{name}_{storage.json_digest(hashes)[:8]}' if foreign else name)
     origin = {
         'selection': selection,
-        'seed': config['seed'],
+        'seed': run.config['seed'],
         'predictions': str(path),
         'files': hashes,
+        'config': run.config,
         **details,
-        'config': config,
         **run.origin(step),
     }
     measured = (

@@ -1,5 +1,6 @@
 """Loads a run's model and its parameters at a saved step onto the devices of a mesh."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -90,17 +91,13 @@ def fine_tuned(run: workdir.Run, step: int | None = None, encoding: str | None =
     task = tasks.of(config)
     mesh = sharding.make_mesh()
     n_ctx = config['data']['n_ctx'] or config['model']['n_ctx']
-    sequences = heads.SEQUENCES[task.head] or len(task.labels)
+    padded_to = sizes(task, config['lengths'], n_ctx)
     model = build.task_model(task, config['model'], config['classifier_dropout'])
     self_check.check(model.backbone.config)
-    shapes = jax.eval_shape(lambda: build.init_params(model, sequences, 0))
+    shapes = jax.eval_shape(lambda: build.init_params(model, padded_to.sequences, 0))
     params = checkpoint.restore_params(
         run.checkpoints, run.step(step), sharding.abstract(shapes, mesh)
     )
-    lengths = sorted(config['lengths'])  # of training, but rows may be longer
-    while lengths[-1] < n_ctx:
-        lengths.append(padding.padded(lengths[-1] + 1, n_ctx))
-    sizes = batches.Sizes(tuple(lengths), sequences, max(1, len(task.labels)))
     eval_size = config['batch']['eval_size']
     return FineTuned(
         task,
@@ -109,9 +106,21 @@ def fine_tuned(run: workdir.Run, step: int | None = None, encoding: str | None =
         params,
         mesh,
         n_ctx,
-        sizes,
+        padded_to,
         batch_sizes=tuple(sorted({1, min(8, eval_size), eval_size})),
     )
+
+
+def sizes(task: Task, lengths: Sequence[int], n_ctx: int) -> batches.Sizes:
+    """The sizes that rows are padded to in evaluation.
+
+    lengths: of training. Other rows may be longer, up to n_ctx.
+    """
+    found = sorted(lengths)
+    while found[-1] < n_ctx:
+        found.append(padding.padded(found[-1] + 1, n_ctx))
+    sequences = heads.SEQUENCES[task.head] or len(task.labels)
+    return batches.Sizes(tuple(found), sequences, max(1, len(task.labels)))
 
 
 def fine_tuned_config(run: workdir.Run, encoding: str | None = None) -> dict:

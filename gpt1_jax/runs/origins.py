@@ -40,25 +40,20 @@ def check_sizes(origin: Origin, fields: dict[str, Any], given: str) -> None:
 
 
 def find(
-    init_from: storage.Path | None, init_step: int | None, directory: storage.Path
+    init_from: str | None, init_step: int | None, there: workdir.Run | None
 ) -> tuple[Origin | None, str | None]:
-    """(the Origin of a pretraining run in `directory`, the digest of its weights).
+    """(the Origin of a pretraining run, the digest of its weights).
 
-    Both are None without init_from. A run that has a checkpoint resumes from this checkpoint, with
-    the digest that the run recorded. The Origin is then None and not read, because the other run
-    may have been trained further or deleted.
+    Both are None without init_from. If the run that is `there` has a checkpoint, it resumes from
+    this checkpoint, with the digest that it recorded. The Origin is then None and not read, because
+    the other run may have been trained further or deleted.
     """
     if init_from is None:
         return None, None
-    if (directory / 'config.json').exists():
-        run = workdir.load(directory)
-        before = run.config.get('init_from')
-        same = (
-            before is not None
-            and storage.absolute(before) == storage.absolute(init_from)
-            and (run.config.get('init_step') == init_step)
-        )
-        if same and run.steps():
-            return None, run.config['fingerprint'].get('origin')
-    origin = open_origin(init_from, init_step)
+    if there is not None and there.steps():
+        before = there.config.get('init_from')
+        same = before is not None and storage.absolute(before) == storage.absolute(init_from)
+        if same and there.config.get('init_step') == init_step:
+            return None, there.config['fingerprint'].get('origin')
+    origin = open_origin(storage.path(init_from), init_step)
     return origin, origin.digest

@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 import jaxlib
 
-import gpt1_jax
 from gpt1_jax import storage
 from gpt1_jax.models.dropout import mix
 from gpt1_jax.parallel import xla_options
 from gpt1_jax.parallel.sharding import named_leaves
+from gpt1_jax.version import __version__
 
-PACKAGE = pathlib.Path(gpt1_jax.__file__).resolve().parent
+PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 LIBRARIES = 'jax jaxlib flax optax orbax-checkpoint sentencepiece spacy ftfy numpy'.split()
 
 
@@ -153,7 +153,7 @@ def versions() -> dict:
     commit: of the clone, with +dirty if its code has changes. None without a clone. versions: of
     Python and the libraries.
     """
-    about = {'python': platform.python_version(), 'gpt1_jax': gpt1_jax.__version__}
+    about = {'python': platform.python_version(), 'gpt1_jax': __version__}
     return {'commit': _commit(), 'code': code_digest(), 'versions': about | installed(LIBRARIES)}
 
 

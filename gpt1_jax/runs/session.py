@@ -1,8 +1,7 @@
 """Runs a training in its directory: the work around the training loop that pretraining and
 fine-tuning share.
 
-with workdir.hold(directory) as check_lock:
-    run = session.train(job, directory, check_lock)
+    run = session.train(job, directory)
 """
 
 import functools
@@ -38,48 +37,46 @@ class Job(NamedTuple):
     start: Callable[[Any], Any]  # fresh parameters -> the parameters with which the run begins
     # Session -> the `evaluate` of loop.fit: state -> its quality, higher is better
     evaluate: Callable[['Session'], Callable[[TrainState], float]]
-    flops_per_token: int = 0  # as in Session
-    after_row: Callable[[int, dict], None] | None = None  # as in Session
+    # For 'mfu' in the rows (step_cost.flops_per_token). 0 if tokens differ in it
+    flops_per_token: int = 0
+    # (step, values), called after every row of training metrics
+    after_row: Callable[[int, dict], None] | None = None
 
 
 def train(
-    job: Job,
-    directory: storage.Path,
-    check_lock: Callable[[], None],
-    allow_change: bool = False,
-    fallback: bool = False,
+    job: Job, directory: storage.Path, allow_change: bool = False, fallback: bool = False
 ) -> workdir.Run:
     """Train a Job in its work directory to its last step.
 
-    The training starts from the newest checkpoint, if there is one. check_lock: from workdir.hold.
-    allow_change: as in workdir.compare. fallback: as in `resume`. UserError if the directory has
-    another run.
+    The training starts from the newest checkpoint, if there is one.
+    allow_change: as in workdir.compare. fallback: as in `resume`.
+    UserError if the directory has another run or tokenizer, if another process works in it, or if
+    several processes differ in the config or the code.
     """
-    total = job.intervals.total
-    workdir.compare(directory, job.config, allow_change, total)
-    run = open_run(directory, job.config, job.tokenizer)
-    state = initial_state(run, job.program, job.config['seed'], fallback, job.start)
-    with Session(
-        run, job.program, state, total, check_lock, job.after_row, job.flops_per_token
-    ) as current:
-        evaluate = job.evaluate(current)
-        loop.fit(job.program, state, job.hyper, job.batches, job.intervals, current, evaluate)
+    with workdir.hold(directory) as check_lock:
+        changes = workdir.compare(directory, job.config, allow_change, job.intervals.total)
+        fields = {f'config.{name}': value for name, value in rules.flatten(job.config).items()}
+        processes.agree(fields | {'the code': provenance.code_digest()})
+        run = workdir.start(directory, job.config, job.tokenizer)
+        processes.barrier('the work directory is there')
+        state = initial_state(run, job.program, job.config['seed'], fallback, job.start)
+        with Session(run, job, state, check_lock, changes) as current:
+            evaluate = job.evaluate(current)
+            loop.fit(job.program, state, job.hyper, job.batches, job.intervals, current, evaluate)
     return run
 
 
 def steps_to_keep(
-    directory: storage.Path, steps: Iterable[int], words_at: Mapping[int, int]
-) -> tuple[tuple[int, ...], dict[str, int]]:
-    """(steps, {step: words}) for config.json: the checkpoints that are kept for good.
+    there: workdir.Run | None, steps: Iterable[int], words_at: Mapping[int, int]
+) -> dict[str, Any]:
+    """The checkpoints that are kept for good: keep_steps, and words_at {step: words}, if any.
 
-    steps: checkpoint.keep_steps. words_at: {step: words} of checkpoint.keep_words. The result also
-    has the steps that the run in the directory has kept so far. Steps that the run made without
-    saving them cannot be kept. A notice names them.
+    there: the run that goes on. Checkpoints that it has kept so far stay. A step that it made
+    without saving it cannot be kept, which a notice says.
+    steps: checkpoint.keep_steps. words_at: {step: words} of checkpoint.keep_words.
     """
-    saved = set(checkpoint.steps(directory / 'checkpoints'))
-    before = {}
-    if (directory / 'config.json').exists():
-        before = workdir.load(directory).config.get('checkpoint', {})
+    saved = {*there.steps()} if there else set()
+    before = there.config.get('checkpoint', {}) if there else {}
     wanted = {*steps, *words_at}
     gone = {step for step in wanted - saved if step < max(saved, default=0)}
     if gone:
@@ -88,26 +85,10 @@ def steps_to_keep(
             f'{", ".join(map(str, sorted(gone)))}',
             flush=True,
         )
-    kept = (wanted | saved & {*before.get('keep_steps', ())}) - gone
-    words = {
-        step: count for step, count in before.get('words_at', {}).items() if int(step) in saved
-    }
-    return tuple(sorted(kept)), words | {
-        str(step): words_at[step] for step in words_at.keys() - gone
-    }
-
-
-def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer) -> workdir.Run:
-    """Opens the run to start or to continue in a work directory.
-
-    All processes must agree on its config and on the code. config: as in workdir.start. UserError
-    if processes differ, or if the directory has another tokenizer.
-    """
-    fields = {f'config.{name}': value for name, value in rules.flatten(config).items()}
-    processes.agree(fields | {'the code': provenance.code_digest()})
-    run = workdir.start(directory, config, tokenizer)
-    processes.barrier('the work directory is there')
-    return run
+    kept = wanted - gone | saved & {*before.get('keep_steps', ())}
+    words = before.get('words_at', {}) | {str(step): count for step, count in words_at.items()}
+    words = {step: count for step, count in words.items() if int(step) in kept}
+    return {'keep_steps': tuple(sorted(kept))} | ({'words_at': words} if words else {})
 
 
 def initial_state(
@@ -200,11 +181,9 @@ def _trace(profile, step, total, directory):
 class Session:
     """The log and the checkpoints of a run in progress, as loop.fit takes them.
 
-    state:           the state with which the training starts.
-    total:           the steps of the whole training.
-    check_lock:      from workdir.hold.
-    after_row:       (step, values), called after every row of training metrics.
-    flops_per_token: for 'mfu' in the rows (step_cost.flops_per_token). 0 if tokens differ in it.
+    state:      the state with which the training starts.
+    check_lock: from workdir.hold.
+    changes:    in the config, from workdir.compare.
     The attribute `first` is the step with which the training starts. `unlogged` is the value in the
     checkpoint from which the run resumes, see `save`.
 
@@ -216,18 +195,17 @@ class Session:
     def __init__(
         self,
         run: workdir.Run,
-        program: Program,
+        job: Job,
         state: TrainState,
-        total: int,
         check_lock: Callable[[], None],
-        after_row: Callable[[int, dict], None] | None = None,
-        flops_per_token: int = 0,
+        changes: list[str],
     ) -> None:
         config = run.config
+        total = job.intervals.total
         step = self.first = int(state.step)
         self.trace = _trace(config['profile'], step, total, run.path / 'profile')
-        print(console.n_parameters(program.state.params, run.path), flush=True)
-        workdir.describe(run, step, program.state.params)
+        print(console.n_parameters(state.params, run.path), flush=True)
+        workdir.describe(run, step, state.params, changes)
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(
             run.checkpoints, keep['keep_latest'], keep['keep_best'], keep.get('keep_steps', ())
@@ -267,9 +245,7 @@ class Session:
         self._meta = {'config': config, 'total': total}
         self._total = total
         self._check_lock = check_lock
-        self._after_row = after_row
-        self._flops_per_token = flops_per_token
-        self._mesh = program.mesh
+        self._job = job
 
     def __enter__(self) -> 'Session':
         return self
@@ -300,13 +276,13 @@ class Session:
         """
         self._check_lock()
         values = values | device_peaks.measured(
-            values['tokens_per_s'], self._flops_per_token, self._mesh
+            values['tokens_per_s'], self._job.flops_per_token, self._job.program.mesh
         )
         self.append(step, values)
         self._writer.check()
         console.print_line(step, self._total, values)
-        if self._after_row is not None:
-            self._after_row(step, values)
+        if self._job.after_row is not None:
+            self._job.after_row(step, values)
 
     def append(self, step: int, values: dict) -> None:
         """Append a row to metrics.jsonl."""

@@ -215,17 +215,24 @@ def read_config(path: str | storage.Path) -> dict:
     return config
 
 
-def check(path: storage.Path, kind: str = '') -> None:
-    """UserError if a path is a file, or holds something other than a run of this kind."""
+def check(path: storage.Path, kind: str = '') -> Run | None:
+    """The Run in a directory, or None if it has none yet.
+
+    UserError if the path is a file, or holds something other than a run of this kind.
+    """
     # A process that was killed before it wrote config.json leaves these
     leftovers = ('tokens', 'tokenizer', 'environment.jsonl', 'config.json.partial', lock.FILE)
     if path.exists() and not path.is_dir():
         raise UserError(f'{path}: is a file, not a directory')
     if (path / 'config.json').exists():
-        if kind:
-            _check_kind(path, load(path).config['kind'], kind)
-    elif path.is_dir() and any(file.name not in leftovers for file in path.iterdir()):
+        there = load(path)
+        if kind and there.config['kind'] != kind:
+            names = {'pretrain': 'a pretraining run', 'finetune': 'a fine-tuning run'}
+            raise UserError(f'{path} holds {names[there.config["kind"]]}: use a new --workdir')
+        return there
+    if path.is_dir() and any(file.name not in leftovers for file in path.iterdir()):
         raise UserError(f'{path}: neither empty nor a run directory')
+    return None
 
 
 @contextlib.contextmanager
@@ -272,7 +279,7 @@ def write_config(run: Run) -> None:
     storage.write(run.path / 'config.json', json.dumps(run.config, indent=1).encode() + b'\n')
 
 
-def describe(run: Run, step: int, params: Any) -> None:
+def describe(run: Run, step: int, params: Any, changes: list[str]) -> None:
     """Append this start to environment.jsonl, then write config.json and parameters.txt.
 
     A start has its first step, the changes in the config, the time, the host, the versions and the
@@ -280,14 +287,13 @@ def describe(run: Run, step: int, params: Any) -> None:
     """
     if not processes.primary():
         return
-    lines = compare(run.path, run.config, allow_change=True)
-    for line in lines:
+    for line in changes:
         print(f'changed: {line}', flush=True)
     results.append(
         run.path / 'environment.jsonl',
         {
             'step': step,
-            'changed': lines,
+            'changed': changes,
             'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
             'host': platform.node(),
             'platform': platform.platform(),
@@ -330,11 +336,8 @@ def compare(
     UserError if the run there cannot be continued with this config. UserError also if all its steps
     are made, so that other settings would train nothing.
     """
-    if not (path / 'config.json').exists():
-        return []
-    there = load(path)
-    _check_kind(path, there.config['kind'], config['kind'])
-    if not there.trained():
+    there = check(path, config['kind'])
+    if there is None or not there.trained():
         return []
     # Before a first step, the code may be mended
     code = {} if there.steps() else {'code': config['fingerprint'].get('code')}
@@ -367,12 +370,6 @@ def _of_another_run(lines):
     return [
         line for name, line in lines.items() if listed(name, FIXED) and not listed(name, SCORING)
     ]
-
-
-def _check_kind(path, kind, wanted):
-    if kind != wanted:
-        names = {'pretrain': 'a pretraining run', 'finetune': 'a fine-tuning run'}
-        raise UserError(f'{path} holds {names[kind]}: use a new --workdir')
 
 
 def listed(field: str, names: Iterable[str]) -> bool:

@@ -10,14 +10,16 @@ import os
 import pathlib
 import re
 import shutil
+from typing import Any
 
-from gpt1_jax import storage
+from gpt1_jax import rules, storage
 from gpt1_jax.data import hub
 from gpt1_jax.errors import TYPED, UserError, did_you_mean
 from gpt1_jax.parallel import processes
 from gpt1_jax.weights import names
 
 PACKAGED = ('novels',)
+NAMES = ('init_from', 'tokenizer', 'tokenizer.source')  # fields of a config
 FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.txt', 'gpt1_jax/*')
 
 
@@ -71,6 +73,16 @@ def local_tokenizer(name: str) -> str:
     'train' and 'published' are returned unchanged.
     """
     return name if name in ('train', 'published') else str(local_run(name))
+
+
+def located(config: Any) -> Any:
+    """A copy of a ConfigDict in which the fields in NAMES are directories, as `local_run` finds."""
+    config = config.copy_and_resolve_references()
+    present = rules.flatten(config)
+    for field in NAMES:
+        if isinstance(present.get(field), str):
+            config.update_from_flattened_dict({field: local_tokenizer(present[field])})
+    return config
 
 
 def source(name: str | storage.Path) -> tuple[storage.Path, str]:

@@ -346,7 +346,7 @@ def test_a_longer_trial_has_all_that_counts_updates_in_proportion(text, tmp_path
 def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypatch, capsys):
     asked = []
 
-    def steps_in(minutes, setting, text, batches):
+    def steps_in(minutes, program, config, batches):
         asked.append(minutes)
         return 4
 

@@ -78,13 +78,11 @@ def test_a_config_without_a_value_is_not_the_default(monkeypatch):
         config_of(monkeypatch, '--config=finetune:rte', '--config')
 
 
-def test_an_unknown_field_is_named_with_its_flag(monkeypatch, capsys):
+def test_an_unknown_field_is_named(monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', ['gpt1 pretrain', '--config.train.lr=3'])
     with pytest.raises(SystemExit):
         cli._exit_if_bad(config_of, monkeypatch, *sys.argv[1:])
-    assert capsys.readouterr().err.startswith(
-        "error: --config.train.lr: the config has no 'lr' there ("
-    )
+    assert capsys.readouterr().err.startswith('error: config has no field train.lr')
 
 
 @pytest.mark.parametrize(
@@ -121,23 +119,22 @@ def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    'field, text',
+    'field, words, value',
     [
-        ('batch.size', '7'),
-        ('data.valid', '0.4'),
-        ('init_from', 'None'),
-        ('checkpoint.keep_steps', '1,2'),
-        ('checkpoint.keep_steps', '(3,)'),
-        ('train.steps', 'None'),
-        ('optimizer.peak_rate', '1e-3'),
+        ('batch.size', '=7', 7),
+        ('data.valid', '=0.4', '0.4'),
+        ('init_from', '=None', None),
+        ('checkpoint.keep_steps', '=1,2', (1, 2)),
+        ('checkpoint.keep_steps', '=(3,)', (3,)),
+        ('train.steps', '=None', None),
+        ('optimizer.peak_rate', '=1e-3', 1e-3),
+        ('model.remat', '', True),
+        ('model.remat', '=true', True),
     ],
 )
-def test_a_text_gives_a_field_the_value_that_the_command_line_gives_it(monkeypatch, field, text):
-    expected = config_of(monkeypatch, f'--config.{field}={text}', default='pretrain')
-    assert (
-        config_file.with_fields(load_config('pretrain'), {field: text}).to_dict()
-        == expected.to_dict()
-    )
+def test_a_field_gets_a_value_of_its_type(monkeypatch, field, words, value):
+    config = config_of(monkeypatch, f'--config.{field}{words}', default='pretrain')
+    assert rules.flatten(config)[field] == value
 
 
 def test_of_a_field_that_is_given_twice_the_last_value_counts(monkeypatch):

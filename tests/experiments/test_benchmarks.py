@@ -45,7 +45,7 @@ def test_a_sweep_is_every_combination_of_its_values_and_a_mistake_in_it_one_line
     assert [config.batch.size for _, config in found] == [16, 16, 32, 32]
     for sweep, message in (
         ('batch.size=', '^--sweep: .* is not FIELD=VALUE'),
-        ('batch.sise=8', "^unknown field batch.sise, did you mean 'batch.size'"),
+        ('batch.sise=8', "^config has no field batch.sise, did you mean 'batch.size'"),
         ('batch.size=x', '^batch.size=x: '),
     ):
         with pytest.raises(UserError, match=message):

@@ -4,7 +4,6 @@ import pytest
 
 from gpt1_jax import finetuning, prepare, pretraining
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import checkpoint, lock, results, workdir
 from tiny import cola, corpus, finetune_config, pretrain_config
@@ -68,7 +67,7 @@ def test_checkpoints_are_cleaned_up_everywhere_before_any_is_scored(
 
     noted(checkpoint.Writer, 'close', lambda writer: 'close')
     noted(processes, 'barrier', lambda name: name)
-    noted(fine_tuned, 'evaluate_run', lambda *given: 'score')
+    noted(finetuning, 'evaluate', lambda *given: 'score')
     finetuning.run(
         finetune_config(
             'cola',

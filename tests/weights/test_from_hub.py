@@ -198,7 +198,7 @@ def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkey
 def test_fine_tuning_and_the_import_take_a_name(server, repository, tmp_path, monkeypatch, capsys):
     config = finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=f'hf:{NAME}')
     assert (
-        finetuning.resolve(config)
+        finetuning.resolve(from_hub.located(config))
         .origin.run.config['imported']['from']
         .startswith(f'Hugging Face, {NAME} at ')
     )

@@ -31,6 +31,7 @@ def novels(tmp_path_factory):
 
 def test_its_tokenizer_is_named_as_the_model_is(novels):
     config = override(load_config('pretrain'), {'tokenizer__source': 'novels'})
+    config = from_hub.located(config)
     found = Tokenizer.load(pretraining.prepare_config(config.data, config.tokenizer).tokenizer)
     assert found.fingerprint == novels.tokenizer.fingerprint
     assert novels.config['imported']['from'] == 'gpt1_jax: novels'
