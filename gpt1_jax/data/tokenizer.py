@@ -83,19 +83,11 @@ class Tokenizer:
         `text.parts`.
         """
         ids: list[int] = []
-        for words in text_lib.lines(text, unescape_html):
+        for line in text_lib.cleaned(text, unescape_html):
             if ids:
                 ids.append(self.newline_id)
-            joined = ' '.join(words)
-            if self._odd.search(joined):
-                for word in words:
-                    ids.extend(
-                        self._encode_odd_word(word)
-                        if self._odd.search(word)
-                        else self._engine.encode(word)
-                    )
-            else:
-                ids.extend(self._engine.encode(joined))
+            for spaced in line:
+                ids += self._ids_of(spaced)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -177,6 +169,22 @@ class Tokenizer:
                 f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens'
             )
         return loaded
+
+    def __reduce__(self):  # for other processes, without what is kept here
+        return Tokenizer, (self.model, self.vocab_size, self.newline_id)
+
+    @functools.cached_property
+    def _ids_of(self):
+        """Gives the ids of what stands between two spaces: BPE merges nothing across them."""
+
+        def ids_of(spaced):
+            ids = []
+            for word in text_lib.words(spaced):
+                encode = self._encode_odd_word if self._odd.search(word) else self._engine.encode
+                ids += encode(word)
+            return tuple(ids)
+
+        return text_lib.kept(ids_of)
 
     @functools.cached_property
     def _engine(self):

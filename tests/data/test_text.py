@@ -1,5 +1,7 @@
 """Section 4.1: cleaning, words; and words as people write them."""
 
+import contextlib
+import functools
 import html
 import random
 import re
@@ -11,6 +13,10 @@ from gpt1_jax.data import long_words, text
 from gpt1_jax.data.detokenize import readable
 from released_words import words
 from tiny import python
+
+
+def standardized(raw):
+    return ' \n '.join(map(' '.join, text.standardize(raw)))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +33,7 @@ from tiny import python
     ],
 )
 def test_standardize_does_what_the_released_code_does(raw, standard):
-    assert text.standardize(raw) == standard
+    assert standardized(raw) == standard
 
 
 @pytest.mark.parametrize(
@@ -52,13 +58,18 @@ def test_words_are_fixed_split_and_lower_cased(raw, expected):
     assert words(raw) == expected
 
 
+@functools.cache
+def spacys():
+    import spacy
+
+    return spacy.blank('en')
+
+
 def released_words(raw):
     """The released code's words: spaCy over the whole text at once."""
     import ftfy
-    import spacy
 
-    nlp = spacy.blank('en')
-    return [word.text.lower() for word in nlp(text.standardize(ftfy.fix_text(raw)))]
+    return [word.text.lower() for word in spacys()(standardized(ftfy.fix_text(raw)))]
 
 
 def alternating(words, seed, n):
@@ -96,11 +107,15 @@ def test_plain_text_has_the_same_words_without_spacy(monkeypatch):
     texts += alternating(
         sorted(rules) + [*letters, 'the', 'old', 'man', 'sat', 'com', 'org', 'km'] * 20, 0, 2000
     )
-    plain = [raw for raw in texts if text._plain_lines(raw) is not None]
-    assert len(plain) > 700
-    without = [list(text.lines(raw)) for raw in plain]
-    monkeypatch.setattr(text, '_plain_lines', lambda raw: None)
-    assert without == [list(text.lines(raw)) for raw in plain]
+    expected = list(map(released_words, texts))
+    monkeypatch.setattr(text, '_english', dict)
+    plain = 0
+    for raw, found in zip(texts, expected):
+        with contextlib.suppress(AttributeError):  # a dict has no tokenizer
+            without = [word for line in text.standardize(raw) for word in map(text.words, line)]
+            assert sum(without, []) == list(filter(str.strip, found))
+            plain += 1
+    assert plain > 700
 
 
 def test_a_plain_prompt_imports_neither_spacy_nor_ftfy():
@@ -313,7 +328,7 @@ def test_long_words_of_any_marks_have_spacy_s_words(monkeypatch, longest):
     for _ in range(400):
         some = rng.sample(pieces, rng.randint(1, 9))
         raw = ''.join(rng.choice(some) * rng.choice((1, 1, 1, 2, 30)) for _ in range(40))
-        raw = text.standardize(raw)
+        raw = standardized(raw)
         expected = [word.text for word in blank(raw)]
         assert [word.text for word in tokenizer(raw)] == expected
         many += len(expected) > longest

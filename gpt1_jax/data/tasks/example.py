@@ -24,7 +24,7 @@ class LeftOut(UserError):
     """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)  # 100 bytes a row less
 class Example:
     """One row, as text.
 
