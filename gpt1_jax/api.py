@@ -23,7 +23,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import finetuning, pretraining, rules, user_code
 from gpt1_jax.cli import config_file, own_data
-from gpt1_jax.data import encode_examples
+from gpt1_jax.data import splits
 from gpt1_jax.data.detokenize import continued, readable
 from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -214,7 +214,7 @@ class Trained:
             task = self.fitted.task
             n_ctx = self.fitted.n_ctx
             examples = unlabelled.given(task, rows)
-            encoded = encode_examples.encode_all(examples, task, self.tokenizer, n_ctx)
+            encoded = splits.encode_all(examples, task, self.tokenizer, n_ctx)
             return [list(map(list, row.sequences)) for row in encoded]
         unlabelled.check(rows, 'texts')
         encoded = [self.encode(text) for text in rows]
@@ -308,7 +308,8 @@ def finetune(
     """
     if bool(text and label) == bool(task):
         raise UserError('give text and label, the columns of your rows, or task')
-    if own.is_frame(data):
+    in_memory = own.is_frame(data)
+    if in_memory:
         data = own.saved(data)
     if not isinstance(data, (str, os.PathLike)):
         raise UserError(f'data is {shown(data)}, must be a path or a DataFrame')
@@ -323,7 +324,12 @@ def finetune(
         config = config_file.load(f'finetune:{task}')
         config.data.dir = data
         config.init_from = init_from
-    finetuning.run(_changed(config, fields), os.fspath(workdir))
+    try:
+        finetuning.run(_changed(config, fields), os.fspath(workdir))
+    except UserError as error:
+        if not in_memory:
+            raise
+        raise UserError(str(error).replace(data, 'the DataFrame')) from None
     return load(workdir)
 
 

@@ -178,9 +178,10 @@ def resolve(config: ConfigDict) -> Setting:
             splits.check_split(tasks.of(config.to_dict()), split)
 
     scratch = source is None
+    flag = '--init_from=novels' if config.task == 'custom' else '--config.init_from=novels'
     mistakes = {
-        'give --config.init_from=DIR (a pretrained run, or novels), or --config.tokenizer=DIR to '
-        'train from scratch': scratch and config.tokenizer is None,
+        f'give {flag} (or a pretrained run), or --config.tokenizer=DIR to train from '
+        'scratch': scratch and config.tokenizer is None,
         f'n_transfer = {config.n_transfer} needs weights to transfer: give '
         '--config.init_from=DIR': scratch and config.n_transfer is not None,
         f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of '

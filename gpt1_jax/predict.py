@@ -92,7 +92,10 @@ def _table(answers, records, delimiter):
     )
     table.writeheader()
     table.writerows(rows)
-    return file.getvalue().encode('utf-8', 'backslashreplace')  # as in JSON lines
+    text = file.getvalue()
+    # Excel reads a table as UTF-8 only if it begins with a mark
+    encoding = 'utf-8' if text.isascii() else 'utf-8-sig'
+    return text.encode(encoding, 'backslashreplace')  # as in JSON lines
 
 
 def _define_flags():
