@@ -9,6 +9,7 @@ are imported for the first text that needs them. A plain prompt does not.
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -80,7 +81,8 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     'Hello!\\nBye' -> ['hello', '!'], ['bye']. unescape_html: as in `cleaned`.
     """
     for line in cleaned(text, unescape_html):
-        yield [word for spaced in line for word in _kept_words(spaced)]
+        found = [_kept_words(spaced) for spaced in line]
+        yield whole_line(line) if None in found else list(itertools.chain.from_iterable(found))
 
 
 def cleaned(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
@@ -96,18 +98,30 @@ def cleaned(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]
     return standardize(text)
 
 
-def words(spaced: str) -> list[str]:
+def words(spaced: str) -> list[str] | None:
     """Splits what stands between spaces into words, lower-cased: "Don't" -> ['do', "n't"].
 
-    None of spaCy's rules for English spans a space, so these are the words of the whole text. For
-    plain words spaCy is not imported, which takes seconds.
+    None if its words may depend on its neighbours. For plain words spaCy is not imported, which
+    takes seconds.
     """
     lower = spaced.lower()
     if _PLAIN.fullmatch(spaced):
         found = lower.replace('.', ' .').split(' ')
         if lower not in SPECIAL and SPECIAL.isdisjoint(found):
             return found
-    return [word.text.lower() for word in _english().tokenizer(spaced)]
+    tokenizer, unmatched = _english()
+    found = [word.text.lower() for word in tokenizer(spaced)]
+    # spaCy looks for its rules among the tokens of a line. None of them spans a space, but two
+    # tokens beside a space may look like one, and then no other is looked for there: in "''x" the
+    # marks are one word, in "' ''x" three.
+    if len(found) > 1 and found != [word.text.lower() for word in unmatched(spaced)]:
+        return None
+    return found
+
+
+def whole_line(line: list[str]) -> list[str]:
+    """The words of a line of `cleaned`, lower-cased."""
+    return [word.text.lower() for word in _english()[0](' '.join(line))]
 
 
 def kept(function: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -180,12 +194,12 @@ def _cut(text, start, end, size):
 
 
 def _english():
-    """spaCy's blank English pipeline, which has a tokenizer and nothing else."""
-    nlp = _new_english()
-    if len(nlp.vocab) > _LEXEMES_KEPT:
+    """spaCy's English tokenizer, and the same without its search for rules in a line."""
+    vocabulary, *tokenizers = _new_english()
+    if len(vocabulary) > _LEXEMES_KEPT:
         _new_english.cache_clear()
-        nlp = _new_english()
-    return nlp
+        _, *tokenizers = _new_english()
+    return tokenizers
 
 
 @functools.cache
@@ -196,5 +210,4 @@ def _new_english():
     # Only the split is wanted, without the attributes of a word (shape, stop word, URL, ...). A new
     # word then costs less.
     nlp.vocab.lex_attr_getters = {}
-    nlp.tokenizer = linear(nlp.tokenizer)
-    return nlp
+    return nlp.vocab, linear(nlp.tokenizer), linear(nlp.tokenizer, in_lines=False)

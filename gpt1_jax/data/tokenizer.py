@@ -17,6 +17,7 @@ follow the last ordinary id.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -86,8 +87,10 @@ class Tokenizer:
         for line in text_lib.cleaned(text, unescape_html):
             if ids:
                 ids.append(self.newline_id)
-            for spaced in line:
-                ids += self._ids_of(spaced)
+            found = list(map(self._ids_of, line))
+            if None in found:
+                found = [self._ids_of_words(text_lib.whole_line(line))]
+            ids += itertools.chain.from_iterable(found)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -175,16 +178,21 @@ class Tokenizer:
 
     @functools.cached_property
     def _ids_of(self):
-        """Gives the ids of what stands between two spaces: BPE merges nothing across them."""
+        """The function that gives the ids of what stands between two spaces, see text.words."""
 
         def ids_of(spaced):
-            ids = []
-            for word in text_lib.words(spaced):
-                encode = self._encode_odd_word if self._odd.search(word) else self._engine.encode
-                ids += encode(word)
-            return tuple(ids)
+            words = text_lib.words(spaced)
+            return words and self._ids_of_words(words)
 
         return text_lib.kept(ids_of)
+
+    def _ids_of_words(self, words):
+        """The ids of words. BPE merges nothing across two of them."""
+        ids = []
+        for word in words:
+            encode = self._encode_odd_word if self._odd.search(word) else self._engine.encode
+            ids += encode(word)
+        return tuple(ids)
 
     @functools.cached_property
     def _engine(self):

@@ -9,7 +9,7 @@ import time
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gpt1_jax.data import long_words, text
@@ -54,6 +54,8 @@ def test_standardize_does_what_the_released_code_does(raw, standard):
         ('well-known naïve ﬁnd', ['well', '-', 'known', 'naïve', 'find']),
         ('Mr. Smith &amp; co', ['mr.', 'smith', '&', 'co']),
         ('ＦＵＬＬ', ['full']),
+        ("''so", ["''", 'so']),
+        ("No.' ''So,", ['no', '.', "'", "'", "'", 'so', ',']),  # spaCy's look at neighbours
         *[(blank, []) for blank in ('', ' ', '\n', ' \t\r\n\u2028\xa0 ', '\x00\x01')],
     ],
 )
@@ -86,10 +88,10 @@ def test_a_plain_word_has_the_same_words_without_spacy(monkeypatch):
     plain = {*letters, *string.ascii_letters, 'the', 'km', 'org', '12', '1999', ';'}
     written = [form(word) + end for word in plain for form in FORMS for end in ('', '.', '..')]
     expected = list(map(released_words, written))
-    monkeypatch.setattr(text, '_english', dict)
+    monkeypatch.setattr(text, '_english', list)
     without = 0
     for word, found in zip(written, expected):
-        with contextlib.suppress(AttributeError):  # a dict has no tokenizer
+        with contextlib.suppress(ValueError):  # a list without tokenizers
             assert text.words(word) == found
             without += 1
     assert without > 700
@@ -109,16 +111,22 @@ def test_a_plain_prompt_imports_neither_spacy_nor_ftfy():
 FORMS = (str, str.upper, str.title)
 MARKS = '=<>&#%$^*|_+/:`"!?()[]{},;-~.\'@😂£«。'
 PIECES = (
-    "the a.m. U.S. Mr. e.g. can't gonna 's ’S n't :-) o_O 8-D (-_-) ^_^ 10km 10a.m. °C. 5 % .... "
+    "' ''x '' x:D : D the a.m. U.S. Mr. e.g. can't gonna 's ’S n't :-) o_O 8-D (-_-) ^_^ 10km 10a.m. °C. 5 % .... "
     '&amp; &lt;b <p> www.a.com http://a.b/c?d x@y.com US$ 1,000 a-b well-known, — “quoted” (so) '
     'naïve ﬁnd ß İ Σ Привет 日本 😀 e\u0301 \ufeff \\n abc 019'
+).split()
+ORDINARY = (
+    "the of and sat word Mr. U.S. a.m. can't gonna 10km .... &amp; — “quoted” (so) naïve ﬁnd Привет ß İ "
+    'well-known,'
 ).split()
 BLANK = [' '] * 4 + ['\n', '\t', '\r', '\x85', '\u2028', '\x1c']
 pieces = st.one_of(
     st.sampled_from([*PIECES, *BLANK]), st.deferred(lambda: st.sampled_from(rules()))
 )
 raws = st.lists(pieces, max_size=60).map(''.join)
-on_any_text = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+on_any_text = settings(
+    max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate]
+)
 
 
 @on_any_text
@@ -156,7 +164,10 @@ def lines_of(parts):
 
 
 @on_any_text
-@given(st.lists(pieces | st.just('word'), min_size=200, max_size=400), st.integers(100, 300))
+@given(
+    st.lists(st.sampled_from([*ORDINARY, *BLANK]), min_size=200, max_size=400),
+    st.integers(100, 300),
+)
 def test_a_long_line_cut_between_words_has_the_words_of_the_whole_line(found, size):
     raw = ' '.join(found)
     parts = list(text.parts(raw, size))
