@@ -110,18 +110,22 @@ def words(spaced: str) -> list[str] | None:
         if lower not in SPECIAL and SPECIAL.isdisjoint(found):
             return found
     tokenizer, unmatched = _english()
-    found = [word.text.lower() for word in tokenizer(spaced)]
+    found = _split(tokenizer, spaced)
     # spaCy looks for its rules among the tokens of a line. None of them spans a space, but two
     # tokens beside a space may look like one, and then no other is looked for there: in "''x" the
     # marks are one word, in "' ''x" three.
-    if len(found) > 1 and found != [word.text.lower() for word in unmatched(spaced)]:
+    if len(found) > 1 and found != _split(unmatched, spaced):
         return None
     return found
 
 
 def whole_line(line: list[str]) -> list[str]:
     """The words of a line of `cleaned`, lower-cased."""
-    return [word.text.lower() for word in _english()[0](' '.join(line))]
+    return _split(_english()[0], ' '.join(line))
+
+
+def _split(tokenizer, line):
+    return [word.text.lower() for word in tokenizer(line)]
 
 
 def kept(function: Callable[[str], Any]) -> Callable[[str], Any]:
