@@ -9,6 +9,7 @@ import re
 import sys
 import unicodedata
 
+import numpy
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -245,6 +246,8 @@ def test_a_table_in_memory_is_a_file_that_stays(tmp_path, monkeypatch):
     task, found = whole(path, text='t', label='l')
     assert task.labels == ('0', '1') and found[0].texts == ('A "b"\nc',)
     assert own.saved(frame.head(4)) != path and not own.is_frame([{'t': 'A'}])
+    lists = pandas.DataFrame({'c': [numpy.array(['a', 'b'])], 'n': [1]})
+    assert own.records_of(lists) == [{'c': ['a', 'b'], 'n': 1}]
 
 
 def test_a_misspelt_column_is_told_with_the_columns_that_are_there(tmp_path, monkeypatch):

@@ -446,9 +446,13 @@ def records_of(frame: Any) -> list[dict]:
     method = next(each for each in _RECORDS if hasattr(frame, each))
     given = ('records',) if method == 'to_dict' else ()
     return [
-        {str(name): value for name, value in record.items()}
+        {str(name): _plain(value) for name, value in record.items()}
         for record in getattr(frame, method)(*given)
     ]
+
+
+def _plain(value):
+    return value.tolist() if hasattr(value, 'tolist') else value  # numpy's
 
 
 # Of pyarrow, polars and pandas
