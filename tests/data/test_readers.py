@@ -489,6 +489,7 @@ def test_the_dialect_follows_from_the_first_lines_alone(here):
 @pytest.mark.parametrize(
     'text, texts',
     [
+        ('t\tl\n"He said\tx\nso he"\ty\n', ['"He said', 'so he"']),  # text, by the rows
         ('t\tl\n"He said\tx\nso" he\ty\n', ['"He said', 'so" he']),  # text
         ('t\tl\n"a ""b"" c"\tx\nd\ty\n', ['a "b" c', 'd']),  # quoting
     ],
