@@ -23,11 +23,11 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import finetuning, pretraining, rules, user_code
 from gpt1_jax.cli import config_file, own_data
-from gpt1_jax.data import encode_examples
+from gpt1_jax.data import splits
 from gpt1_jax.data.detokenize import continued, readable
 from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, os_errors_in_one_line, shown
+from gpt1_jax.errors import TYPED, UserError, os_errors_in_one_line, shown
 from gpt1_jax.evaluation import fine_tuned, log_probs, states, text_generation
 from gpt1_jax.evaluation import load as run_loading
 from gpt1_jax.evaluation.decoding import Sampling
@@ -214,7 +214,7 @@ class Trained:
             task = self.fitted.task
             n_ctx = self.fitted.n_ctx
             examples = unlabelled.given(task, rows)
-            encoded = encode_examples.encode_all(examples, task, self.tokenizer, n_ctx)
+            encoded = splits.encode_all(examples, task, self.tokenizer, n_ctx)
             return [list(map(list, row.sequences)) for row in encoded]
         unlabelled.check(rows, 'texts')
         encoded = [self.encode(text) for text in rows]
@@ -310,6 +310,7 @@ def finetune(
         raise UserError('give text and label, the columns of your rows, or task')
     if own.is_frame(data):
         data = own.saved(data)
+        TYPED[data] = 'the DataFrame'
     if not isinstance(data, (str, os.PathLike)):
         raise UserError(f'data is {shown(data)}, must be a path or a DataFrame')
     data = os.fspath(data)

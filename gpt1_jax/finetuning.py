@@ -170,9 +170,10 @@ def resolve(config: ConfigDict) -> Setting:
         config.data.dir = config.custom.data
     scratch = config.init_from is None
     target = storage.path(config.results) if config.results else None
+    flag = '--init_from=novels' if config.task == 'custom' else '--config.init_from=novels'
     mistakes = {
-        'give --config.init_from=DIR (a pretrained run, or novels), or --config.tokenizer=DIR to '
-        'train from scratch': scratch and config.tokenizer is None,
+        f'give {flag} (or a pretrained run), or --config.tokenizer=DIR to train from '
+        'scratch': scratch and config.tokenizer is None,
         f'n_transfer = {config.n_transfer} needs weights to transfer: give '
         '--config.init_from=DIR': scratch and config.n_transfer is not None,
         f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of '

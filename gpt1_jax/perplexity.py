@@ -21,7 +21,7 @@ from absl import flags
 from gpt1_jax import cli, metrics, rules, storage
 from gpt1_jax.data import corpus, prepared
 from gpt1_jax.data import files as files_lib
-from gpt1_jax.data.document import Join
+from gpt1_jax.data.corpus import Join
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.parallel import sharding
@@ -47,7 +47,7 @@ def evaluate(
     tokens, split: a prepared directory with the run's vocabulary, and its split.
     step:          a saved step, by default the latest.
     stride:        from 1 to n_ctx, the default.
-    join:          which rows of the text form a document (data/document.py).
+    join:          which rows of the text form a document (data/corpus.py).
     The row has the perplexity per token as 'value', the perplexity 'per_word' (white space
     separates words), and 'bits_per_byte' of the documents' UTF-8. The last two are over all words
     and bytes of the text. The vocabulary has no letter case and only one kind of white space, so no

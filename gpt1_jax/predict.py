@@ -6,7 +6,8 @@ The input is a file in the task's layout, or, for any task, a .jsonl file with o
 {"id": "a", "texts": ["One text, or two."]}, for multiple choice with "choices": ["One.", "Two."].
 The output has one line for each row, in the same order: {"id": "a", "label": "1", "probabilities":
 {"0": 0.1, "1": 0.9}}, or "score". An output that ends in .csv or .tsv is a table with the columns
-of the input and `prediction`, which is the label or the score.
+of the input and `prediction`, which is the label or the score. It is UTF-8. If it is not ASCII, it
+begins with the mark by which Excel knows UTF-8.
 """
 
 import csv
@@ -92,7 +93,10 @@ def _table(answers, records, delimiter):
     )
     table.writeheader()
     table.writerows(rows)
-    return file.getvalue().encode('utf-8', 'backslashreplace')  # as in JSON lines
+    text = file.getvalue()
+    # Excel reads a table as UTF-8 only if it begins with a mark
+    encoding = 'utf-8' if text.isascii() else 'utf-8-sig'
+    return text.encode(encoding, 'backslashreplace')  # as in JSON lines
 
 
 def _define_flags():

@@ -25,7 +25,7 @@ from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.pretrain import RULES, get_config, warmup_steps
 from gpt1_jax.data import counts, prepare, prepared, windows
-from gpt1_jax.data.document import Join
+from gpt1_jax.data.corpus import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import text_generation

@@ -492,7 +492,7 @@ MUTATIONS = [
         ),
         (
             'a fraction is held out by name',
-            'data/document.py',
+            'data/corpus.py',
             "int.from_bytes(text_digest(document)[:8], 'big')",
             'hash(document.name) % 2 ** 64',
             'data/test_corpus.py::test_validation_documents_are_chosen_by_their_text_alone',
@@ -628,7 +628,7 @@ MUTATIONS = [
         ),
         (
             'the text between documents is trained on',
-            'data/document.py',
+            'data/corpus.py',
             'document.text.split(how.split_at)',
             '[document.text]',
             'data/test_corpus.py::test_a_text_between_documents_divides_files_and_rows',

@@ -18,7 +18,7 @@ import saved
 from gpt1_jax import api, finetuning, pretraining
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import bpe_training
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import text_generation
 from gpt1_jax.evaluation.text_generation import Continuation
 from gpt1_jax.models.build import backbone
@@ -293,6 +293,10 @@ def test_the_arguments_for_a_table_are_fields_of_the_config(base, monkeypatch):
     frame = pytest.importorskip('pandas').DataFrame({'a': ['A cat.'], 'y': [1]})
     gpt1_jax.finetune(frame, 'x', 'a', 'y')
     assert json.loads(pathlib.Path(asked[-1].custom.data).read_text()) == {'a': 'A cat.', 'y': 1}
+    path = asked[-1].custom.data
+    monkeypatch.setattr(finetuning, 'run', lambda *_: fail(f'{path}: row 0: no label'))
+    with pytest.raises(UserError, match='^the DataFrame: row 0: no label'):
+        gpt1_jax.finetune(frame, 'x', 'a', 'y')
     with pytest.raises(UserError, match='^give text and label'):
         gpt1_jax.finetune('cola', 'x', 'a', 'y', task='cola')
 

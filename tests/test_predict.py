@@ -159,7 +159,7 @@ def test_an_output_that_ends_in_csv_has_the_columns_of_the_input(tmp_path):
             [['who', 'text'], *([f'w{i}', c] for i, c in enumerate(cells))]
         )
     found, bad = predict.run(path, file, tmp_path / 'p.CSV', skip_bad=True)
-    with open(tmp_path / 'p.CSV', newline='') as stream:
+    with open(tmp_path / 'p.CSV', newline='', encoding='utf-8-sig') as stream:
         header, *rows = csv.reader(stream)
     assert header == ['who', 'text', 'prediction'] and len(bad) == 1
     scores = [str(row['score']) for row in found]
@@ -169,10 +169,13 @@ def test_an_output_that_ends_in_csv_has_the_columns_of_the_input(tmp_path):
     file.write_text(''.join(json.dumps(record) + '\n' for record in records))
     (first, second), _ = predict.run(path, file, tmp_path / 'p.tsv')
     assert (tmp_path / 'p.tsv').read_text() == (
-        'text\tn\tmore\tprediction\n'
+        '\ufefftext\tn\tmore\tprediction\n'
         f'A cat.\t3\t\t{first["score"]}\n'
         f'Nó.\t\t"[""\\u00e9""]"\t{second["score"]}\n'
     )
+    file.write_text('{"text": "A cat."}')  # without a mark, which only Excel needs
+    predict.run(path, file, tmp_path / 'ascii.csv')
+    assert (tmp_path / 'ascii.csv').read_text().startswith('text,prediction\n')
     with pytest.raises(UserError, match="p.CSV: has a column 'prediction' already"):
         predict.run(path, tmp_path / 'p.CSV', tmp_path / 'again.csv')
 

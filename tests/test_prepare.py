@@ -14,7 +14,7 @@ import pytest
 
 from gpt1_jax.data import bpe_training, encode, prepared, sources
 from gpt1_jax.data import prepare as data_prepare
-from gpt1_jax.data.document import Document, Join, is_validation
+from gpt1_jax.data.corpus import Document, Join, is_validation
 from gpt1_jax.data.parts import Part
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.data.document import Document
+from gpt1_jax.data.corpus import Document
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.pronouns import PRONOUNS
 from gpt1_jax.errors import UserError

@@ -18,7 +18,7 @@ from absl import app, flags, logging
 
 from gpt1_jax import startup, storage, user_code
 from gpt1_jax.cli import config_file, config_help, terminal
-from gpt1_jax.data.document import Join
+from gpt1_jax.data.corpus import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 
 flags.disclaim_key_flags()  # --help counts flags that are defined here among the caller's

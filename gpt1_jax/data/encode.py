@@ -33,7 +33,7 @@ import numpy as np
 
 from gpt1_jax.data import bpe_training, shards
 from gpt1_jax.data import text as text_lib
-from gpt1_jax.data.document import Document
+from gpt1_jax.data.corpus import Document
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.windows import DTYPE
 from gpt1_jax.errors import UserError

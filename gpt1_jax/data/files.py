@@ -265,18 +265,10 @@ def _below(directory):
     Hidden files and files in hidden directories (.git) are left out silently. Links to directories
     are not followed.
     """
+    runs: list[str] = []
     links: list[str] = []
-    if storage.remote(directory):
-        names = storage.files(storage.path(directory))
-        runs = [os.path.dirname(name) for name in names if os.path.basename(name) == RUN]
-        found = sorted(
-            f'{directory.rstrip("/")}/{name}'
-            for name in names
-            if '/.' not in f'/{name}'
-            and not any(pathlib.PurePath(name).is_relative_to(run) for run in runs)
-        )
-    else:
-        found, runs, links = _walked(directory)
+    found = list(map(str, _walk(storage.path(directory), runs, links)))
+    runs = [os.path.relpath(run, directory) for run in runs]
     others = sorted(os.path.basename(name) for name in found if not is_text(name))
     lines = _on_runs(runs)
     if links:
@@ -293,28 +285,24 @@ def _below(directory):
     return list(filter(is_text, found)), lines
 
 
-def _walked(directory):
-    """(the files below a local directory, the directories of runs in it, links to directories)."""
-
-    # pathlib and glob would silently leave out a directory that cannot be listed
-    def refuse(error):
-        raise error
-
-    found: list[pathlib.Path] = []
-    runs = []
-    links = []
-    for at, directories, names in os.walk(directory, onerror=refuse):
-        if RUN in names:
-            runs.append(os.path.relpath(at, directory))
-            directories.clear()  # not walked: a run may be deleting files there
+def _walk(directory, runs, links):
+    """The files below a directory, by name. Adds to the directories of runs, and to the links."""
+    entries = sorted(directory.iterdir())
+    if any(entry.name == RUN for entry in entries):
+        runs.append(str(directory))
+        return []  # a run may be deleting files there
+    found = []
+    for entry in entries:
+        if entry.name.startswith('.'):
             continue
-        directories[:] = [name for name in directories if not name.startswith('.')]
-        paths = [
-            pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')
-        ]
-        found += filter(_is_file, (path for path in paths if path.exists() or is_text(str(path))))
-        links += [path.name for path in paths if path.is_symlink() and path.is_dir()]
-    return list(map(str, sorted(found))), runs, links
+        if not entry.is_dir():
+            if storage.remote(entry) or (entry.exists() or is_text(entry.name)) and _is_file(entry):
+                found.append(entry)
+        elif os.path.islink(entry):
+            links.append(entry.name)
+        else:
+            found += _walk(entry, runs, links)
+    return found
 
 
 def _on_runs(runs):

@@ -14,12 +14,13 @@ _WINDOW = 16
 _EMPTY = re.compile('')
 
 
-def linear(tokenizer):
+def linear(tokenizer, in_lines=True):
     """Returns a tokenizer that splits text as spaCy's `tokenizer` does.
 
     `tokenizer` must be unchanged and have no token_match. In a long word the new tokenizer's
     functions find no prefix, no suffix and no URL, and an empty infix at each place at which a
-    token begins. So spaCy still looks for its rules among the tokens of a whole line.
+    token begins. So spaCy still looks for its rules among the tokens of a whole line, unless
+    in_lines is False.
     """
     from spacy.tokenizer import Tokenizer
 
@@ -28,15 +29,20 @@ def linear(tokenizer):
     url = tokenizer.url_match.__self__.pattern.replace(r'(?::\S*)?@', '@')
     url_match = re.compile(url).match
 
+    # spaCy looks in lines for the rules in which it found an affix when the tokenizer was made
+    searches = in_lines
+
     def if_short(function):
-        return lambda word: function(word) if len(word) <= LONG else None
+        return lambda word: function(word) if len(word) <= LONG and searches else None
 
     def infixes(word):
+        if not searches:
+            return []
         if len(word) <= LONG:
             return tokenizer.infix_finditer(word)
         return [_EMPTY.match(word, place) for place in places(tokenizer, url_match, word)]
 
-    return Tokenizer(
+    made = Tokenizer(
         tokenizer.vocab,
         tokenizer.rules,
         if_short(tokenizer.prefix_search),
@@ -44,6 +50,8 @@ def linear(tokenizer):
         infixes,
         url_match=if_short(url_match),
     )
+    searches = True
+    return made
 
 
 def places(tokenizer, url_match, word: str) -> list[int]:

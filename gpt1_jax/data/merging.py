@@ -1,17 +1,14 @@
 """Section 4.1: merges the parts of a corpus that machines prepared side by side.
 
-DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py), and DIR becomes one.
-The shards of the parts follow each other, so the token stream equals the whole corpus' stream, cut
-into other shards. Shards are hard links if the file system has them. The parts may be deleted
-afterwards.
+DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py). DIR becomes one too:
+its manifest lists the shards of all parts, which stay where they are. They follow each other, so
+the token stream equals the whole corpus' stream, cut into other shards.
 """
 
-import hashlib
-import os
 import re
 
 from gpt1_jax import storage
-from gpt1_jax.data import prepare, prepared, shards
+from gpt1_jax.data import prepare, prepared
 from gpt1_jax.data.parts import Part
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -22,7 +19,7 @@ PART = re.compile(r'part-\d{5,9}-of-(\d{5,9})')  # Part.name
 def merge(out: storage.Path) -> dict:
     """Merge the parts in a directory, and return the manifest.
 
-    Merging again repairs damaged shards. UserError if a part is missing, unfinished or damaged, if
+    UserError if a part is missing, unfinished or damaged, if
     there are parts of different divisions, if the parts were made from different inputs or with
     different tokenizers, or if a split would be empty.
     """
@@ -30,15 +27,13 @@ def merge(out: storage.Path) -> dict:
     inputs = _common_inputs(parts)
     tokenizer = Tokenizer.load(next(iter(parts)) / 'tokenizer')
     prepare.check_inputs(out, inputs)
-    entries = {}
-    for split in ('train', 'valid'):
-        own = [(part / split, manifest['splits'][split]) for part, manifest in parts.items()]
-        if not any(entry['shards'] for _, entry in own):
+    entries = {split: _entry(parts, split) for split in ('train', 'valid')}
+    for split, entry in entries.items():
+        if not entry['shards']:
             raise UserError(
                 f'{out}: no part has a token for the {split} split: hold out more, or name '
                 'validation text'
             )
-        entries[split] = _merge_split(out / split, own)
     storage.write_json(out / prepare.INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
     return prepare.write_manifest(out, inputs, tokenizer, entries)
@@ -84,43 +79,12 @@ def _common_inputs(parts):
     return {**inputs, prepare.PARTS: len(parts)}
 
 
-def _merge_split(out, parts):
-    """Puts the shards of a split in place, and returns its merged entry.
-
-    parts: (directory, entry) of each part.
-    """
-    storage.mkdir(out)
-    merged = []
-    for directory, entry in parts:
-        for shard in entry['shards']:
-            name = shards.name(len(merged))
-            _place(directory / shard['file'], out / name, shard['sha256'])
-            merged.append({**shard, 'file': name})
-    if not storage.remote(out):
-        shards.remove_others(out, len(merged))
-    return {
-        name: merged if name == 'shards' else sum(entry[name] for _, entry in parts)
-        for name in parts[0][1]
-    }
-
-
-def _place(source, target, expected):
-    """Links or copies a shard to another name.
-
-    UserError if the shard differs from its part's manifest.
-    """
-    data = storage.read(source)
-    if hashlib.sha256(data).hexdigest() != expected:
-        raise UserError(
-            f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again'
-        )
-    if storage.remote(target):
-        storage.write(target, data)
-        return
-    partial = target.with_name(f'{target.name}.partial')
-    partial.unlink(missing_ok=True)
-    try:
-        os.link(source, partial)
-        os.replace(partial, target)
-    except OSError:  # a file system without hard links
-        storage.write(target, data)
+def _entry(parts, split):
+    """The entry of a split in the manifest: the shards of all parts, and the sums of the counts."""
+    entries = [manifest['splits'][split] for manifest in parts.values()]
+    listed = []
+    for part, entry in zip(parts, entries):
+        prepared.open_split(part, split, verify=True)
+        listed += [{**shard, 'part': part.name} for shard in entry['shards']]
+    counts = [name for name in entries[0] if name != 'shards']
+    return {name: sum(entry[name] for entry in entries) for name in counts} | {'shards': listed}

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import bpe_training, encode, parts, prepared, shards, sources
-from gpt1_jax.data.document import Join
+from gpt1_jax.data.corpus import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
@@ -38,7 +38,7 @@ class PrepareConfig:
                  result does not depend on their number.
     verify:      whether to compare the hashes of a finished directory's text and shards, and not
                  only their sizes (shards in an object store are always verified).
-    join:        which rows of Parquet, JSON lines and TFDS data form a document (data/document.py).
+    join:        which rows of Parquet, JSON lines and TFDS data form a document (data/corpus.py).
     part:        prepare only this part of the corpus, in out/part-I-of-N, for `merging.merge`.
                  Needs a tokenizer.
     split_files: whether to read files in the corpus' directories whose names say validation or test

@@ -62,7 +62,8 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
         raise UserError(f'{root}: no split {split!r}, only {", ".join(manifest["splits"])}')
     shards = []
     for entry in manifest['splits'][split]['shards']:
-        file = root / split / entry['file']
+        folder = root / entry['part'] if 'part' in entry else root  # merging.py
+        file = folder / split / entry['file']
         if storage.remote(file):
             file = storage.fetch(file, entry['sha256'])
         if not file.exists():

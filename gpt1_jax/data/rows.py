@@ -166,7 +166,7 @@ def text(fields: Any, column: str, may_be_empty: bool = False) -> str:
     if not isinstance(fields, dict):
         raise UserError(f'{type(fields).__name__}, expected an object')
     if column not in fields:
-        raise UserError(f'no {column}')
+        raise UserError(f'no {column}{did_you_mean(column, fields)}')
     value = fields[column]
     if isinstance(value, (list, dict)):
         raise UserError(f'{column}: {shown(value)} is not a text')

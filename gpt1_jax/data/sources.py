@@ -12,7 +12,7 @@ from gpt1_jax import storage
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import parts
-from gpt1_jax.data.document import Document, Join, count_words, is_validation, text_digest
+from gpt1_jax.data.corpus import Document, Join, count_words, is_validation, text_digest
 from gpt1_jax.data.rows import BadRows
 from gpt1_jax.errors import UserError
 

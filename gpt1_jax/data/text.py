@@ -9,17 +9,16 @@ are imported for the first text that needs them. A plain prompt does not.
 """
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from gpt1_jax.data.long_words import linear
+from gpt1_jax.data.long_words import LONG, linear
 
 # The released code has this pattern in a non-raw string, so its `\\+` is a second `\+`: backslashes
 # are *not* separated.
-_RUNS = re.compile(r'(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)')
-_LINE_BREAKS = re.compile(r'\s*\n\s*')
-_SPACES = re.compile(r'[^\S\n]+')
+_RUNS = re.compile(r'(([-~!";?+,)(/*\[\]}{|_])\2*)')
 _REPLACED = str.maketrans({'—': '-', '–': '-', '―': '-', '…': '...', '´': "'"})
 
 # The places at which a very long line may be cut, best first: between two plain words, between any
@@ -30,10 +29,10 @@ _CUTS = (
     re.compile(r'(?<=[^\W_])(?=[^\W_])'),
 )
 
-# ftfy does not change text of these characters. If the text has none of SPECIAL, spaCy only splits
-# off full stops.
-_PLAIN = re.compile('[A-Za-z ,;!?.\n]+')
-_PLAIN_WORD = re.compile('[A-Za-z]+|[A-Za-z]*[a-z][.]|[,;!?]')
+# ftfy does not change text of these characters
+_ASCII = re.compile(r'[\t\n -%\'-~]*')
+# spaCy leaves these words as they are, unless they are in SPECIAL, but for a full stop at the end
+_PLAIN = re.compile('[A-Za-z]+|[A-Za-z]*[a-z][.]|[,;!?]|[0-9]+')
 # The words of letters, with or without a full stop, for which spaCy's English tokenizer has a
 # rule, in lower case.
 SPECIAL = frozenset(
@@ -59,59 +58,83 @@ wontve wouldnt wouldntve wouldve x. xd xdd y. yall youd youdve youll youllve you
 
 # spaCy's vocabulary keeps every word it has seen. Above this size it is replaced by an empty one.
 _LEXEMES_KEPT = 500_000
+# Words between spaces. A text repeats most of them, and spaCy takes 20 microseconds for each
+KEPT = 2**16
 
 
-def standardize(text: str) -> str:
-    """Unifies dashes, ellipses and white space, and puts spaces around punctuation.
+def standardize(text: str) -> Iterator[list[str]]:
+    """Unifies dashes and ellipses, puts spaces around punctuation, and splits at white space.
 
-    'Yes—no,  maybe' -> 'Yes - no , maybe'; 'a\\n\\n b' -> 'a \\n b'. Any Unicode white space but
-    a line break becomes one space. White space at both ends is stripped.
+    Yields what stands between spaces in each line that is not blank: 'Yes—no,  maybe\\n\\n b' ->
+    ['Yes', '-', 'no', ',', 'maybe'], ['b']. The released code joins the same by single spaces.
     """
-    text = text.translate(_REPLACED)
-    text = _RUNS.sub(r' \1 ', text)
-    # The released code mends line breaks first, and then scans each run of spaces many times.
-    text = _SPACES.sub(' ', text)
-    text = _LINE_BREAKS.sub(' \n ', text)
-    return text.strip()
+    between = _RUNS.split(text.translate(_REPLACED))
+    del between[2::3]  # the single character of each run
+    for line in ' '.join(between).split('\n'):
+        if spaced := line.split():
+            yield spaced
 
 
 def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     """Yields the words of `text`, lower-cased, one list for each non-blank line.
 
-    'Hello!\\nBye' -> ['hello', '!'], ['bye']. spaCy makes a word of a line break, and none of its
-    rules for English spans that word, so the lines have the words of the whole text.
+    'Hello!\\nBye' -> ['hello', '!'], ['bye']. unescape_html: as in `cleaned`.
+    """
+    for line in cleaned(text, unescape_html):
+        found = [_kept_words(spaced) for spaced in line]
+        yield whole_line(line) if None in found else list(itertools.chain.from_iterable(found))
+
+
+def cleaned(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
+    """The lines of `standardize`, of the text that ftfy mended.
+
     unescape_html: ftfy's option. False means that an earlier part of the text looked like HTML (see
     `parts`).
     """
-    plain = _plain_lines(text)
-    if plain is not None:
-        yield from plain
-        return
-    import ftfy
+    if not _ASCII.fullmatch(text):
+        import ftfy
 
-    fixed = ftfy.fix_text(text, unescape_html=unescape_html)
-    tokenize = _english().tokenizer
-    for line in standardize(fixed).split(' \n '):
-        if line:
-            yield [word.text.lower() for word in tokenize(line)]
+        text = ftfy.fix_text(text, unescape_html=unescape_html)
+    return standardize(text)
 
 
-def _plain_lines(text):
-    """`lines` without ftfy and spaCy, or None if the text may need them.
+def words(spaced: str) -> list[str] | None:
+    """Splits what stands between spaces into words, lower-cased: "Don't" -> ['do', "n't"].
 
-    Importing ftfy and spaCy takes seconds.
+    None if its words may depend on its neighbours. For plain words spaCy is not imported, which
+    takes seconds.
     """
-    if not _PLAIN.fullmatch(text):
+    lower = spaced.lower()
+    if _PLAIN.fullmatch(spaced):
+        found = lower.replace('.', ' .').split(' ')
+        if lower not in SPECIAL and SPECIAL.isdisjoint(found):
+            return found
+    tokenizer, unmatched = _english()
+    found = _split(tokenizer, spaced)
+    # spaCy looks for its rules among the tokens of a line. None of them spans a space, but two
+    # tokens beside a space may look like one, and then no other is looked for there: in "''x" the
+    # marks are one word, in "' ''x" three.
+    if len(found) > 1 and found != _split(unmatched, spaced):
         return None
-    found = []
-    for line in standardize(text).split(' \n '):
-        if not all(map(_PLAIN_WORD.fullmatch, line.split(' '))):
-            return None
-        words = line.lower().replace('.', ' .').split(' ')
-        if not SPECIAL.isdisjoint(words) or not SPECIAL.isdisjoint(line.lower().split(' ')):
-            return None
-        found.append(words)
     return found
+
+
+def whole_line(line: list[str]) -> list[str]:
+    """The words of a line of `cleaned`, lower-cased."""
+    return _split(_english()[0], ' '.join(line))
+
+
+def _split(tokenizer, line):
+    return [word.text.lower() for word in tokenizer(line)]
+
+
+def kept(function: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The same function, which keeps its results for the last KEPT words that are not long."""
+    of_short = functools.lru_cache(KEPT)(function)
+    return lambda spaced: (of_short if len(spaced) <= LONG else function)(spaced)
+
+
+_kept_words = kept(words)
 
 
 class Part(NamedTuple):
@@ -175,12 +198,12 @@ def _cut(text, start, end, size):
 
 
 def _english():
-    """spaCy's blank English pipeline, which has a tokenizer and nothing else."""
-    nlp = _new_english()
-    if len(nlp.vocab) > _LEXEMES_KEPT:
+    """spaCy's English tokenizer, and the same without its search for rules in a line."""
+    vocabulary, *tokenizers = _new_english()
+    if len(vocabulary) > _LEXEMES_KEPT:
         _new_english.cache_clear()
-        nlp = _new_english()
-    return nlp
+        _, *tokenizers = _new_english()
+    return tokenizers
 
 
 @functools.cache
@@ -191,5 +214,4 @@ def _new_english():
     # Only the split is wanted, without the attributes of a word (shape, stop word, URL, ...). A new
     # word then costs less.
     nlp.vocab.lex_attr_getters = {}
-    nlp.tokenizer = linear(nlp.tokenizer)
-    return nlp
+    return nlp.vocab, linear(nlp.tokenizer), linear(nlp.tokenizer, in_lines=False)

@@ -17,6 +17,7 @@ follow the last ordinary id.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -83,19 +84,13 @@ class Tokenizer:
         `text.parts`.
         """
         ids: list[int] = []
-        for words in text_lib.lines(text, unescape_html):
+        for line in text_lib.cleaned(text, unescape_html):
             if ids:
                 ids.append(self.newline_id)
-            joined = ' '.join(words)
-            if self._odd.search(joined):
-                for word in words:
-                    ids.extend(
-                        self._encode_odd_word(word)
-                        if self._odd.search(word)
-                        else self._engine.encode(word)
-                    )
-            else:
-                ids.extend(self._engine.encode(joined))
+            found = list(map(self._ids_of, line))
+            if None in found:
+                found = [self._ids_of_words(text_lib.whole_line(line))]
+            ids += itertools.chain.from_iterable(found)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -177,6 +172,27 @@ class Tokenizer:
                 f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens'
             )
         return loaded
+
+    def __reduce__(self):  # for other processes, without what is kept here
+        return Tokenizer, (self.model, self.vocab_size, self.newline_id)
+
+    @functools.cached_property
+    def _ids_of(self):
+        """The function that gives the ids of what stands between two spaces, see text.words."""
+
+        def ids_of(spaced):
+            words = text_lib.words(spaced)
+            return words and self._ids_of_words(words)
+
+        return text_lib.kept(ids_of)
+
+    def _ids_of_words(self, words):
+        """The ids of words. BPE merges nothing across two of them."""
+        ids = []
+        for word in words:
+            encode = self._encode_odd_word if self._odd.search(word) else self._engine.encode
+            ids += encode(word)
+        return tuple(ids)
 
     @functools.cached_property
     def _engine(self):

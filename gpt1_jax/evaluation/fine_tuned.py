@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from gpt1_jax import rules, storage
-from gpt1_jax.data import batches, encode_examples, splits, tasks
+from gpt1_jax.data import batches, splits, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks import own
 from gpt1_jax.data.tasks.example import Example, Task
@@ -182,7 +182,7 @@ def predict(
     raises a UserError.
     """
     task = tuned.task
-    encoded = encode_examples.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
+    encoded = splits.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
     size = next((n for n in tuned.batch_sizes if n >= len(encoded)), tuned.batch_sizes[-1])
     outputs = logits(tuned.model, tuned.mesh, tuned.params, encoded, size, tuned.sizes).astype(
         np.float64

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpt1_jax import metrics, rules
-from gpt1_jax.data import encode_examples
+from gpt1_jax.data import splits
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail
@@ -184,7 +184,7 @@ def encode_all(
 ) -> list[Row]:
     """Encodes every example as a Row, in order.
 
-    what, on_bad, UserError: as in encode_examples.each.
+    what, on_bad, UserError: as in splits.each.
     """
 
     def encode(example):
@@ -201,7 +201,7 @@ def encode_all(
             raise UserError(f'label {example.label} is not in 0..{answers - 1}')
         return Row(example.id, int(example.label), sequences)
 
-    return encode_examples.each(examples, encode, what, on_bad)
+    return splits.each(examples, encode, what, on_bad)
 
 
 def answer_scores(

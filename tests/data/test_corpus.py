@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from gpt1_jax.data import corpus, parts, readers, rows
-from gpt1_jax.data.document import Document, Join, is_validation, joined
+from gpt1_jax.data.corpus import Document, Join, is_validation, joined
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
 from refusal import refusal
@@ -172,7 +172,8 @@ def test_validation_documents_are_chosen_by_their_text_alone():
 
 
 @pytest.mark.parametrize(
-    'owner, function, name', [(os, 'scandir', 'locked'), (pathlib.Path, 'is_file', 'a.txt')]
+    'owner, function, name',
+    [(pathlib.Path, 'iterdir', 'locked'), (pathlib.Path, 'is_file', 'a.txt')],
 )
 def test_what_cannot_be_listed_or_seen_is_no_empty_directory(
     here, monkeypatch, owner, function, name

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from gpt1_jax.data import counts, document
-from gpt1_jax.data.document import Document
+from gpt1_jax.data import corpus, counts
+from gpt1_jax.data.corpus import Document
 from gpt1_jax.data.windows import TokenStream
 
 
@@ -24,7 +24,7 @@ from gpt1_jax.data.windows import TokenStream
     ],
 )
 def test_words_are_those_of_split(text):
-    assert document.count_words(Document('x', text)) == len(text.split())
+    assert corpus.count_words(Document('x', text)) == len(text.split())
 
 
 def test_the_first_update_by_which_so_many_words_are_read_and_the_challenge_s_names_of_counts():

@@ -7,7 +7,7 @@ import pytest
 
 from gpt1_jax import storage
 from gpt1_jax.data import bpe_training, encode, published
-from gpt1_jax.data.document import Document
+from gpt1_jax.data.corpus import Document
 
 TEXT = 'the cat sat on the mat . ab cd ef'
 

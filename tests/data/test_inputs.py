@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from gpt1_jax.data import bpe_training, encode, encode_examples, inputs, splits
+from gpt1_jax.data import bpe_training, encode, inputs, splits
 from gpt1_jax.data.rows import Row
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -85,13 +85,11 @@ def test_a_question_too_long_for_the_context_names_the_row():
     task = task_of('choice', segments=(2,), cut=0)
     skipped = []
     rows = [Example('q', ('1', '7' * 11), ('8', '8'), 0), Example('r', ('1', '7'), ('8', '8'), 0)]
-    message = refusal(encode_examples.encode_all, rows, task, DIGITS, 15)
+    message = refusal(splits.encode_all, rows, task, DIGITS, 15)
     assert message.startswith(
         't: row q: 12 tokens that are never cut, and 3 more, leave no room in a context'
     )
-    assert [
-        row.id for row in encode_examples.encode_all(rows, task, DIGITS, 15, skipped.append)
-    ] == ['r']
+    assert [row.id for row in splits.encode_all(rows, task, DIGITS, 15, skipped.append)] == ['r']
     assert skipped == [message]
 
 
@@ -126,9 +124,7 @@ def test_targets_of_labels_choices_and_squared_scores():
     ],
 )
 def test_a_label_out_of_range_and_no_examples_are_errors(examples, message):
-    assert refusal(
-        encode_examples.encode_all, examples, task_of('classify'), DIGITS, 16
-    ).startswith(message)
+    assert refusal(splits.encode_all, examples, task_of('classify'), DIGITS, 16).startswith(message)
 
 
 def unpacked(rows):
@@ -139,7 +135,7 @@ def test_a_text_that_many_rows_share_is_tokenised_once():
     task = task_of('choice', segments=(2,), cut=0)
     tokenizer = Digits()
     examples = [Example(str(i), ('1' * 20, f'{i}'), ('5', '66'), 0) for i in range(4)]
-    found = encode_examples.encode_all(examples, task, tokenizer, 16)
+    found = splits.encode_all(examples, task, tokenizer, 16)
     assert unpacked(found) == [inputs.encode(example, task, DIGITS, 16) for example in examples]
     assert tokenizer.asked.count('1' * 20) == 1
 
@@ -150,9 +146,9 @@ def test_many_texts_are_tokenized_by_several_processes_to_the_same_rows(monkeypa
     expected = [inputs.encode(example, task_of('classify'), tokenizer, 64) for example in examples]
     monkeypatch.setattr(encode, 'WORTH_A_PROCESS', 50)
     monkeypatch.setattr(encode.os, 'sched_getaffinity', lambda _: {0, 1}, raising=False)
-    monkeypatch.setattr(encode_examples, 'UNIT_TEXTS', 3)
+    monkeypatch.setattr(splits, 'UNIT_TEXTS', 3)
     monkeypatch.setattr(Tokenizer, 'encode', None)  # of this process
-    found = encode_examples.encode_all(examples, task_of('classify'), tokenizer, 64)
+    found = splits.encode_all(examples, task_of('classify'), tokenizer, 64)
     assert unpacked(found) == expected
     assert all(ids.itemsize == 4 for row in found for ids in row.sequences)  # of an int 36 bytes
 

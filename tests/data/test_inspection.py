@@ -2,7 +2,7 @@
 
 import types
 
-from gpt1_jax.data import encode_examples, inspection
+from gpt1_jax.data import inspection, splits
 from gpt1_jax.data.tasks.example import Example, Task
 
 # A word a token: letters count from 1 ('c' is 3), specials are 30, 31, 32.
@@ -17,7 +17,7 @@ LETTERS = types.SimpleNamespace(
 
 def shown(task, examples, n_ctx=64):
     return inspection.lines(
-        task, examples, encode_examples.encode_all(examples, task, LETTERS, n_ctx), LETTERS, n_ctx
+        task, examples, splits.encode_all(examples, task, LETTERS, n_ctx), LETTERS, n_ctx
     )
 
 

@@ -9,6 +9,7 @@ import re
 import sys
 import unicodedata
 
+import numpy
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -245,6 +246,29 @@ def test_a_table_in_memory_is_a_file_that_stays(tmp_path, monkeypatch):
     task, found = whole(path, text='t', label='l')
     assert task.labels == ('0', '1') and found[0].texts == ('A "b"\nc',)
     assert own.saved(frame.head(4)) != path and not own.is_frame([{'t': 'A'}])
+    lists = pandas.DataFrame({'c': [numpy.array(['a', 'b'])], 'n': [1]})
+    assert own.records_of(lists) == [{'c': ['a', 'b'], 'n': 1}]
+
+
+def test_a_misspelt_column_is_told_with_the_columns_that_are_there(tmp_path, monkeypatch):
+    pandas = pytest.importorskip('pandas')
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path))
+    frame = pandas.DataFrame({'text': ['A', 'B'] * 20, 'label': [1, 0] * 20})
+    frame.to_csv(tmp_path / 'a.csv')
+    frame.to_json(tmp_path / 'a.jsonl', orient='records', lines=True)
+    frame.to_parquet(tmp_path / 'a.parquet')
+    paths = [*(f'{tmp_path}/a.{kind}' for kind in ('csv', 'jsonl', 'parquet')), own.saved(frame)]
+    for path in paths:
+        for wrong in ({'text': 'txet', 'label': 'label'}, {'text': 'text', 'label': 'lable'}):
+            name = next(value for key, value in wrong.items() if key != value)
+            said = refusal(own.task, path, **wrong)
+            assert said.startswith(f'{path}: no column {name!r}, did you mean')
+            assert 'text, label)' in said
+    frame.loc[3, 'text'] = ''
+    path = own.saved(frame)
+    assert refusal(own.task(path, 'text', 'label').read, path, 'train') == (
+        f'{path}: row 3: text is empty'
+    )
 
 
 QUOTED = ['a "b", c', 'd', 'e, f', ' "g"', 'h\\i', '"']
@@ -350,7 +374,6 @@ def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, 
         ({'score': (4, 1)}, '--score=4,1: must be LOW,HIGH, two numbers'),
         ({'score': (1, 4), 'choices': ('a',)}, 'choices and score are both given'),
         ({'labels': ('a',)}, None),
-        ({'quoting': False}, "config.custom has no field 'quoting' (there are data, text, label, "),
     ],
 )
 def test_names_that_do_not_fit_together_are_one_line(fields, message):

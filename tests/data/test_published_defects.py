@@ -99,6 +99,14 @@ def test_a_story_left_out_moves_no_other_between_train_and_dev(tmp_path):
     assert len(found) == 373
 
 
+def test_a_directory_may_begin_with_the_name_of_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv('HOME', str(tmp_path))
+    (tmp_path / 'dev.tsv').write_text('gj04\t1\t\tA cat.\n')
+    cola = tasks.get('cola')
+    assert cola.read('~', 'dev') == [Example('0', ('A cat.',), label=1)]
+    assert cola.files('~', 'dev') == [f'{tmp_path}/dev.tsv']
+
+
 @pytest.mark.parametrize('file', ['diagnostic.tsv', '../AX/AX.tsv'])
 def test_the_diagnostic_set_is_found_beside_mnli(tmp_path, file):
     (tmp_path / 'MNLI').mkdir()

@@ -25,7 +25,7 @@ def test_every_set_is_the_same_from_every_source(tmp_path, monkeypatch, capsys, 
     task = tasks.get(name)
     for split, expected in sets.expected(name).items():
         if (name, source, split) == ('mrpc', 'tfds', 'test'):
-            with pytest.raises(UserError, match='TFDS has no labels of msr_paraphrase_test.txt'):
+            with pytest.raises(UserError, match='TFDS does not have msr_paraphrase_test.txt'):
                 task.read(directory, split)
             continue
         if (name, source, split) == ('mrpc', 'parquet', 'test'):

@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import corpus, document, readers, rows
+from gpt1_jax.data import corpus, readers, rows
 from refusal import refusal
 from tiny import python
 
@@ -171,7 +171,7 @@ def test_rows_that_are_joined_have_the_limit_of_a_document(tmp_path, monkeypatch
         ''.join(f'{{"text": "{i:30}", "id": {i // 9}}}\n' for i in range(20))
     )
     assert 'a.jsonl: line 1: the document of joined rows' in refusal(
-        list, corpus.documents('a.jsonl', join=document.Join(key='id'))
+        list, corpus.documents('a.jsonl', join=corpus.Join(key='id'))
     )
 
 

@@ -11,35 +11,13 @@ from gpt1_jax.data import tasks
 from gpt1_jax.data.readers import tfds as tfds_reader
 from gpt1_jax.data.tasks import example
 from gpt1_jax.errors import fail
-from prepared import glue, prepare
+from prepared import glue
 from refusal import refusal
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:tfds.*keeps neither')]
+pytestmark = pytest.mark.full
 
 tfds = pytest.importorskip('tensorflow_datasets')
 PAIRS = official.PAIRS
-
-
-def contents(examples):
-    return sorted((e.texts, e.choices, e.label) for e in examples)
-
-
-def test_story_cloze_has_the_same_rows_and_warns_that_its_parts_differ(tmp_path):
-    test = official.story_cloze(tmp_path / 'cloze_test_test__spring2016.csv')
-    val = official.story_cloze(tmp_path / 'cloze_test_val__spring2016.csv', official.STORIES * 19)
-    prepare(
-        tmp_path,
-        'story_cloze',
-        {'test': {'filepath': test}, 'validation': {'filepath': val}},
-        '2016',
-    )
-    task = tasks.get('story_cloze')
-    with pytest.warns(UserWarning, match='TFDS keeps neither the ids nor the order of the stories'):
-        train, dev = (task.read(f'tfds:{tmp_path}', split) for split in ('train', 'dev'))
-    assert (len(train), len(dev)) == (6, 374)
-    assert contents(train + dev) == contents(
-        task.read(tmp_path, 'train') + task.read(tmp_path, 'dev')
-    )
 
 
 @pytest.fixture
@@ -62,9 +40,6 @@ def test_a_set_that_is_not_prepared_says_how_to(tmp_path, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
     assert complaint('tfds:').startswith(
         f'tfds:: glue/rte is not in {tmp_path}, to prepare it: pip install '
-    )
-    assert complaint(f'tfds:{tmp_path}', name='story_cloze').endswith(
-        ' --manual_dir=FOLDER_OF_THE_CSV_FILES'
     )
 
 

@@ -157,7 +157,7 @@ def test_sentencepieces_space_in_a_word_is_spelt_in_bytes_and_ends_no_word(own, 
     def spelt(word):
         return ''.join(own._engine.id_to_piece(i) for i in own.encode(word))
 
-    monkeypatch.setattr(text, 'lines', lambda raw, unescape: [raw.split()])
+    monkeypatch.setattr(text, 'words', lambda spaced: [spaced])
     space = '<0xE2><0x96><0x81>'
     assert spelt('the▁cat mat') == f'the{space}cat▁mat▁'
     assert spelt('the▁▁ ▁mat') == f'the{space}{space}▁{space}mat▁'

@@ -102,6 +102,19 @@ def test_rows_in_memory_may_have_the_columns_of_a_set_of_your_own():
         assert unlabelled.given(texts, [good]) == [Example('0', ('Good.',))]
 
 
+@pytest.mark.parametrize(
+    'rows, message',
+    [
+        ([], 'rows is an empty list, must have a row'),
+        (['Good.', ''], 'row 1: text 1 is empty'),
+        (['Good.', None], 'row 1: text 1 is None, no text'),
+        ([{'texts': 'Good.'}], 'row 0: texts is not a list of texts'),
+    ],
+)
+def test_a_fault_of_rows_in_memory_is_named(rows, message):
+    assert refusal(unlabelled.given, tasks.get('sst2'), rows) == message
+
+
 def test_rows_in_memory_may_be_a_table():
     pandas = pytest.importorskip('pandas')
     frame = pandas.DataFrame({'text': ['Good.', 'Bad.'], 'n': [1, None]}, index=[7, 8])
@@ -204,9 +217,9 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
             'rte',
             'jsonl',
             '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n',
-            'line 2: texts is not a list of non-empty',
+            'line 2: text 2 is 1, no text',
         ),
-        ('sst2', 'jsonl', '{"texts": "A."}\n', 'line 1: texts is not a list of non-empty'),
+        ('sst2', 'jsonl', '{"texts": "A."}\n', 'line 1: texts is not a list of texts'),
         (
             'race',
             'jsonl',

@@ -16,7 +16,7 @@ from experiments.quickstart import __main__ as quickstart
 from experiments.quickstart import more_books, novel_tasks, report, trigram
 from gpt1_jax import pretraining
 from gpt1_jax.data import corpus
-from gpt1_jax.data.document import Document
+from gpt1_jax.data.corpus import Document
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.pronouns import PRONOUNS
 from gpt1_jax.errors import UserError

@@ -13,7 +13,7 @@ import official
 import sets
 from fuzz_files import Target, is_one_line
 from gpt1_jax import metrics
-from gpt1_jax.data import encode_examples, inspection, tasks
+from gpt1_jax.data import inspection, splits, tasks
 from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
@@ -70,7 +70,7 @@ def lay_out(examples, task, vocabulary):
     """
     with contextlib.suppress(UserError):  # none of them fits
         left = []
-        encoded = encode_examples.encode_all(examples, task, vocabulary, 64, left.append)
+        encoded = splits.encode_all(examples, task, vocabulary, 64, left.append)
         assert len(encoded) + len(left) == len(examples) and all(map(is_one_line, left))
         assert all(
             0 <= i < vocabulary.vocab_size + 3

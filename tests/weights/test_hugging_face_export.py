@@ -11,7 +11,7 @@ import pytest
 
 import plain_scores
 from exports import MESH, edited, fine_tuned, restored, run_main
-from gpt1_jax.data import encode_examples
+from gpt1_jax.data import splits
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
@@ -61,7 +61,7 @@ def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transf
     assert theirs.config.id2label == {0: '0', 1: '1'}
     texts = [' '.join(WORDS[i : i + 2 + i % 3]) for i in range(13)]
     fitted = load.fine_tuned(tuned)
-    encoded = encode_examples.encode_all(
+    encoded = splits.encode_all(
         [Example(str(i), (text,)) for i, text in enumerate(texts)],
         fitted.task,
         fitted.tokenizer,

@@ -34,7 +34,7 @@ def _is_blank(row):
 
 
 def read(path: str, how: How) -> Iterator[Row | Bad]:
-    """Yields the rows of a table. Their places count lines from 1 as an editor does.
+    """Yields the rows of a table. Their places count rows from 1 as a spreadsheet does.
 
     The first row has the names of the columns, unless `how.columns` has them. Blank lines are left
     out. A first line `sep=;` is Excel's. A row with more or fewer cells than the header is Bad, but
@@ -55,7 +55,8 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
         lines = itertools.chain([(number, first)], lines)
     sample = _sample(lines)
     dialect = _dialect(path, [line for _, line in sample], separator, how)
-    cells = _cells(path, itertools.chain(sample, lines), dialect)
+    first_row = sample[0][0] if sample else 1
+    cells = _cells(path, itertools.chain(sample, lines), dialect, first_row)
     header = list(how.columns)
     if not header:
         # Excel writes an empty first row as separators only
@@ -163,30 +164,29 @@ def _fit(sample, dialect, cut, how):
     return len(header), bad, rows, {*how.needed} <= {*header}
 
 
-def _cells(path, lines, dialect):
-    """Yields (number of its first line, cells or csv.Error) of each row."""
+def _cells(path, lines, dialect, first):
+    """Yields (number, cells or csv.Error) of each row. first: the number of the first row."""
     if 'quoting' in dialect:
         separator = dialect['delimiter']
         yield from (
             (number, line[:-1].split(separator)) for number, line in lines if line.strip('\r\n')
         )
         return
-    last = first = length = 0
+    length = 0
 
     def of_row():
         """Yields the lines. The lines of one row are together at most LONGEST long."""
-        nonlocal last, first, length
-        for last, line in lines:
-            first = first or last
+        nonlocal length
+        for _, line in lines:
             length += len(line)
             if length > rows_lib.LONGEST:
-                raise rows_lib.too_long(f'{path}: row {first}')
+                raise rows_lib.too_long(f'{path}: row {number}')
             # The csv module refuses carriage returns in a cell without quotes
             yield _quiet(line)
 
     reader = csv.reader(of_row(), strict=True, **dialect)
-    while True:
-        first = length = 0
+    for number in itertools.count(first):
+        length = 0
         try:
             row = next(reader)
         except StopIteration:
@@ -194,11 +194,11 @@ def _cells(path, lines, dialect):
         except csv.Error as error:
             if 'unexpected end' in str(error):
                 raise UserError(
-                    f'{path}: row {first}: a quotation mark opens a cell that is never closed'
+                    f'{path}: row {number}: a quotation mark opens a cell that is never closed'
                 ) from None
-            yield first, error
+            yield number, error
         else:
-            yield first, row
+            yield number, row
 
 
 def _quiet(line):

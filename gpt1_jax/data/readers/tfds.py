@@ -100,8 +100,6 @@ def opened(directory: str, name: str) -> tuple[Any, pathlib.Path]:
             "'gpt1_jax[tfds]'; tfds "
             f'build {builder}{f" --config={config}" if config else ""} '
             f'--imports=tensorflow_datasets.text --file_format=array_record --data_dir={data_dir}'
-            + ' --manual_dir=FOLDER_OF_THE_CSV_FILES'
-            * (builder == 'story_cloze')
         )
     path = max(versions, key=lambda path: tuple(map(int, path.name.split('.'))))
     try:

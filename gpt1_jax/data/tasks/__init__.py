@@ -59,5 +59,7 @@ def of(config: Mapping[str, Any]) -> Task:
     If the config has `labels`, as the config.json of a run, the table is not read.
     """
     if config['task'] == 'custom':
-        return own.of(config.get('custom'), config.get('labels'))
+        if config.get('custom') is None:
+            raise UserError('config.task = custom goes with --data=FILE, or with config.custom')
+        return own.of(config['custom'], config.get('labels'))
     return get(config['task'])

@@ -24,7 +24,7 @@ class LeftOut(UserError):
     """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)  # 100 bytes a row less
 class Example:
     """One row, as text.
 
@@ -113,7 +113,7 @@ class Task:
 
     def files(self, directory: str | os.PathLike, split: str) -> list[str]:
         """The paths that `read` opens, to be hashed. UserError as in `read`."""
-        return self._source(split).files(str(directory))
+        return self._source(split).files(os.path.expanduser(directory))
 
     def read(
         self, directory: str | os.PathLike, split: str, on_bad: Callable[[str], Any] = fail
@@ -124,11 +124,12 @@ class Task:
         as list.append, the row is skipped. UserError if there is no such split or no row is left.
         """
         source = self._source(split)
-        files = source.files(str(directory))
-        shared = self.dev_fraction and self._is_shared(str(directory), files)
+        directory = os.path.expanduser(directory)
+        files = source.files(directory)
+        shared = self.dev_fraction and self._is_shared(directory, files)
         # The same source, so that the file is read once
         of_file = self.sources['train'] if shared else source
-        found = source.chosen(kept(of_file, str(directory), self.example))
+        found = source.chosen(kept(of_file, directory, self.example))
         where = files[0] if len(files) == 1 else directory
         what = f'{where} ({self.name} {split})'
         labelled = split not in self.unlabelled

@@ -106,6 +106,17 @@ def source(names: str, rows: int | tuple[int, ...], tfds: str) -> dict[str, Any]
     return {'names': tuple(names.split()), 'published': published, 'tfds': (tfds,)}
 
 
+def three(
+    names: str, tfds: str, train: int | tuple[int, ...], dev: int, test: int
+) -> dict[str, dict[str, Any]]:
+    """The sources of a labelled set with three splits. names: with {0} for the split."""
+    return {
+        'train': source(names.format('train'), train, f'{tfds}:train'),
+        'dev': source(names.format('dev'), dev, f'{tfds}:validation'),
+        'test': source(names.format('test'), test, f'{tfds}:test'),
+    }
+
+
 in_glue = functools.partial(table, index='idx')
 
 # Table 2
@@ -119,14 +130,7 @@ SNLI = table(
     ('accuracy',),
     PAIR,
     'gold_label',
-    {
-        split: source(f'snli_1.0_{split}.txt snli_1.0_{split}.jsonl', rows, f'snli:{theirs}')
-        for split, theirs, rows in (
-            ('train', 'train', 549367),
-            ('dev', 'validation', 9842),
-            ('test', 'test', 9824),
-        )
-    },
+    three('snli_1.0_{0}.txt snli_1.0_{0}.jsonl', 'snli', 549367, 9842, 9824),
     without_label='-',
     renamed=PREMISE,
 )
@@ -190,18 +194,9 @@ SCITAIL = table(
     ('accuracy',),
     ('premise', 'hypothesis'),
     'label',
-    {
-        split: source(
-            f'scitail_1.0_{split}.tsv tsv_format/scitail_1.0_{split}.tsv',
-            rows,
-            f'sci_tail:{theirs}',
-        )
-        for split, theirs, rows in (
-            ('train', 'train', (23596, 23097)),
-            ('dev', 'validation', 1304),
-            ('test', 'test', 2126),
-        )
-    },
+    three(
+        'scitail_1.0_{0}.tsv tsv_format/scitail_1.0_{0}.tsv', 'sci_tail', (23596, 23097), 1304, 2126
+    ),
     classes=('entailment', 'neutral'),
     columns=('premise', 'hypothesis', 'label'),
     renamed_on_hub={'premise': 'sentence1', 'hypothesis': 'sentence2', 'label': 'gold_label'},

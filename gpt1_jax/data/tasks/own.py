@@ -24,7 +24,7 @@ from gpt1_jax.data import hub, readers
 from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data.rows import Bad, How, Row
 from gpt1_jax.data.tasks.example import SEVERAL, Example, Task, file_state, kept, label_name
-from gpt1_jax.errors import UserError, did_you_mean, in_code, shown
+from gpt1_jax.errors import UserError, in_code, shown
 
 HEADS = ('classify', 'similarity', 'choice')
 MOST_LABELS = 1000  # each row's target has a number for each label
@@ -51,9 +51,20 @@ class File:
 
 
 def table_rows(path: str, how: How = How()) -> Iterator[Row | Bad]:
-    """Yields the rows of a labelled file, where .txt is a table."""
+    """Yields the rows of a labelled file, where .txt is a table.
+
+    UserError after the last row if no row has a needed column. Rows of a table in memory (`saved`)
+    count from 0.
+    """
     kind = files_lib.kind(path)
-    return readers.rows(path, how, 'csv' if kind == 'txt' else kind)
+    in_memory = storage.path(path).parent == storage.cache('tables')
+    known: dict[str, None] = {}
+    for number, row in enumerate(readers.rows(path, how, 'csv' if kind == 'txt' else kind)):
+        if isinstance(row, Row) and isinstance(row.fields, dict):
+            known |= dict.fromkeys(row.fields)
+        yield row._replace(where=f'{path}: row {number}') if in_memory else row
+    if known:
+        rows_lib.check_columns(path, how.needed, list(known))
 
 
 # A Python file
@@ -181,18 +192,8 @@ class Table:
         return self.answers(found)
 
 
-def of(fields: Mapping[str, Any] | None, labels: Sequence[str] | None = None) -> Task:
+def of(fields: Mapping[str, Any], labels: Sequence[str] | None = None) -> Task:
     """The Task of a plain dict of configs/custom.py's fields. Arguments and errors as in `task`."""
-    if not isinstance(fields, Mapping):
-        raise UserError(f'config.custom is {shown(fields)}, must be a dictionary of fields')
-    known = ('data', 'text', 'label', 'choices', 'score', 'encoding')
-    for name in fields:
-        if name not in known:
-            raise UserError(
-                f'config.custom has no field {name!r}{did_you_mean(name, known)} (there are '
-                f'{", ".join(known)}); what else a set needs is said in a Python file: gpt1 help '
-                'tasks'
-            )
     return task(**fields, labels=labels)
 
 
@@ -442,16 +443,20 @@ def records_of(frame: Any) -> list[dict]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise UserError(f'the table has {names.count(twice[0])} columns called {twice[0]!r}')
-    columns = [[_value(item) for item in frame[name]] for name in names]
-    return [dict(zip(map(str, names), row)) for row in zip(*columns)]
+    method = next(each for each in _RECORDS if hasattr(frame, each))
+    given = ('records',) if method == 'to_dict' else ()
+    return [
+        {str(name): _plain(value) for name, value in record.items()}
+        for record in getattr(frame, method)(*given)
+    ]
 
 
-def _value(item):
-    """A cell as a value of JSON, if it is one."""
-    for method in ('as_py', 'tolist', 'item'):
-        if hasattr(item, method):
-            return getattr(item, method)()
-    return item
+def _plain(value):
+    return value.tolist() if hasattr(value, 'tolist') else value  # numpy's
+
+
+# Of pyarrow, polars and pandas
+_RECORDS = ('to_pylist', 'to_dicts', 'to_dict')
 
 
 def saved(frame: Any) -> str:

@@ -10,7 +10,6 @@ import functools
 import os
 import pathlib
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from gpt1_jax.data.rows import Bad, Row
 from gpt1_jax.data.tasks import own
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.sources import Published
-from gpt1_jax.errors import UserError, one_line
+from gpt1_jax.errors import UserError
 
 LEVELS = ('middle', 'high')
 LETTERS = ('A', 'B', 'C', 'D')
@@ -191,42 +190,23 @@ def part(dev: bool, stories: list) -> list:
 
 
 def _story(row):
-    if 'context' in row:  # TFDS, which also lacks the ids
-        context = rows_lib.text(row, 'context')
-        endings = row['endings']
-        name = ''
-    else:
-        context = ' '.join(rows_lib.text(row, column) for column in SENTENCES)
-        endings = [rows_lib.text(row, column) for column in ENDINGS]
-        name = rows_lib.text(row, ID)
-    return Example(name, (context,), tuple(endings), rows_lib.of_cell(row.get(RIGHT)))
+    return Example(
+        rows_lib.text(row, ID),
+        (' '.join(rows_lib.text(row, column) for column in SENTENCES),),
+        tuple(rows_lib.text(row, column) for column in ENDINGS),
+        rows_lib.of_cell(row.get(RIGHT)),
+    )
 
 
-def _typed_stories(split, rows):
-    if split != 'test':
-        warnings.warn(
-            one_line(
-                'tfds: TFDS keeps neither the ids nor the order of the stories, so its training '
-                'and validation parts are others than those of the official file'
-            ),
-            stacklevel=2,
-        )
-    for row in rows:
-        yield row._replace(fields=row.fields | {RIGHT: row.fields['label']})
-
-
-def _stories(split, rows, file, **part):
-    theirs = 'test' if split == 'test' else 'validation'
+def _stories(rows, file, part=None):
     return Published(
         (f'cloze_test_{file}__spring2016*.csv',),
         (ID, *SENTENCES, *ENDINGS, RIGHT),
         (rows,),
-        (f'story_cloze/2016:{theirs}',),
         hub=(),
         quoted=True,
         label=RIGHT,
-        typed=functools.partial(_typed_stories, split),
-        **part,
+        part=part,
     )
 
 
@@ -236,12 +216,12 @@ STORY_CLOZE = Task(
     ('1', '2'),
     ('accuracy',),
     {
-        'train': _stories('train', STORIES - DEV, 'val', part=functools.partial(part, False)),
-        'dev': _stories('dev', DEV, 'val', part=functools.partial(part, True)),
-        'test': _stories('test', STORIES, 'test'),
+        'train': _stories(STORIES - DEV, 'val', functools.partial(part, False)),
+        'dev': _stories(DEV, 'val', functools.partial(part, True)),
+        'test': _stories(STORIES, 'test'),
     },
     _story,
-    new=_stories('new', 0, '').new,
+    new=_stories(0, '').new,
 )
 
 # Sets of the quickstart: experiments/quickstart/novel_tasks.py makes them from novels

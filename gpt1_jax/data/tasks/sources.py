@@ -109,7 +109,7 @@ class Published:
 
     def _in_tfds(self, directory):
         if not self.tfds:
-            raise UserError(f'tfds:{directory}: TFDS has no labels of {self.names[0]}')
+            raise UserError(f'tfds:{directory}: TFDS does not have {self.names[0]}')
         places = [name.split(':') for name in self.tfds]
         paths = [path for place in places for path in tfds.files(directory, *place)]
         how = How(self._theirs(self.renamed))

@@ -49,7 +49,9 @@ def given(task: Task, rows: Any) -> list[Example]:
         if not isinstance(row, dict):
             row = {'texts': row if isinstance(row, (list, tuple)) else [row]}
         found.append(Row(f'row {i}', row))
-    if found and task.columns and not _has_texts(task, found[0].fields):
+    if not found:
+        raise UserError('rows is an empty list, must have a row')
+    if task.columns and not _has_texts(task, found[0].fields):
         return task.read_new(found, 'rows')
     return _of_texts(found, task, 'rows', fail)
 
@@ -73,10 +75,12 @@ def _of_texts(rows, task, what, on_bad):
 
     def listed(fields, name):
         value = fields.get(name, []) if isinstance(fields, dict) else None
-        if not isinstance(value, (list, tuple)) or not all(
-            isinstance(text, str) and text.strip() for text in value
-        ):
-            raise UserError(f'{name} is not a list of non-empty strings')
+        if not isinstance(value, (list, tuple)):
+            raise UserError(f'{name} is not a list of texts')
+        for number, text in enumerate(value, 1):
+            if not isinstance(text, str) or not text.strip():
+                problem = 'empty' if isinstance(text, str) else f'{shown(text)}, no text'
+                raise UserError(f'{name.removesuffix("s")} {number} is {problem}')
         return tuple(value)
 
     def example(fields):
