@@ -12,12 +12,12 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, fine_tuning, record, timing, train_step
+from experiments.benchmarks import compare, record, timing, train_step
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.runs import provenance
-from tiny import ROOT, cola, finetune_config, load_config, override
+from tiny import ROOT, load_config, override
 
 pytestmark = pytest.mark.full
 
@@ -189,29 +189,6 @@ def test_a_result_has_the_versions_of_what_is_installed_and_the_flags_that_chang
     assert versions.items() <= found['versions'].items() and 'spacy' not in found['versions']
     assert found['environment'] == {'XLA_FLAGS': '--a'}
     assert 'torch' not in provenance.versions()['versions']
-
-
-def test_fine_tuning_is_timed_beside_given_lengths_with_the_tokens_that_each_processes(
-    pretrained, tmp_path
-):
-    config = finetune_config(
-        'cola', cola(tmp_path / 'cola'), init_from=str(pretrained), batch__lengths=1
-    )
-    found = fine_tuning.ways(config, 2, 1, [60])
-    assert [*found] == ['fine-tuning', 'given lengths'] and found[
-        'given lengths'
-    ].processed == 2 * 8 * 60
-    assert all(way.real < way.processed <= 2 * 8 * 60 for way in found.values())
-    times = timing.in_turns({name: way.updates for name, way in found.items()}, 1)
-    assert [len(row['seconds']) for row in times.values()] == [1, 1]
-    rows = {
-        'fine-tuning': {'real': 80, 'processed': 100, 'seconds': [2.0], 'first_seconds': 9.0},
-        'given lengths': {'real': 80, 'processed': 160, 'seconds': [4.0], 'first_seconds': 8.0},
-    }
-    assert fine_tuning.lines(rows)[2:4] == [
-        '| fine-tuning | 40 | 1.00 | 1.25 | 9.0 |',
-        '| given lengths | 20 | 0.50 | 2.00 | 8.0 |',
-    ]
 
 
 @pytest.mark.parametrize('name', ['ours', 'post-ln', 'nanogpt', 'hugging-face'])
