@@ -16,7 +16,6 @@ baseline comes from baselines.json, if experiments.baselines has written it ther
 interrupted command to resume it. --draw=DIR writes all files but the JSON again.
 """
 
-import importlib.util
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,8 +56,7 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     the config, and, after the curves are written, if runs failed.
     """
     run_list.check(config)
-    if importlib.util.find_spec('sklearn') is None:  # checked now, because n-grams run last
-        raise UserError("the n-grams need scikit-learn: pip install 'gpt1_jax[baselines]'")
+    baselines.need_sklearn()  # now, because n-grams run last
     config = with_data(config)
     runs = runner.carry_out(config, curve_runs(config), dry_run)
     if dry_run:
