@@ -120,13 +120,13 @@ def test_the_ideas_of_the_front_page_are_those_of_their_report():
 
 
 def test_the_sets_of_ten_minutes_of_a_gpu_are_those_of_the_learning_curves_and_baselines():
-    found = json.loads(text(TEN_MINUTES / 'learning_curves.json'))
+    points = json.loads(text(TEN_MINUTES / 'learning_curves.json'))['points']
     known = scores.baselines(TEN_MINUTES / 'baselines.json')
     assert (
         text(TEN_MINUTES / 'learning_curves.md').rstrip()
-        == '\n'.join(learning_curves.lines(found, known)).rstrip()
+        == '\n'.join(learning_curves.lines(points, known)).rstrip()
     )
-    table = learning_curves.set_table(learning_curves.best_rows(found['points'], known))
+    table = learning_curves.set_table(learning_curves.best_rows(points, known))
     assert len(table) == 2 + 10 + 1
     for line in table[:-1]:
         assert line in page().splitlines()
