@@ -100,8 +100,7 @@ def run(
                 )
             )
     failed = []
-    seconds = config.run_minutes and 60 * config.run_minutes
-    with contextlib.closing(side_by_side.call(jobs, config.processes, seconds, may_start)) as calls:
+    with contextlib.closing(side_by_side.call(jobs, config, may_start)) as calls:
         for job, found, error, took in calls:
             print(f'{job.name}: {f"failed: {error}: see {job.log}" if error else f"{took:.0f} s"}')
             failed += [job.name] if error else []
