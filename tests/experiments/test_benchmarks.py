@@ -72,16 +72,13 @@ def test_windows_are_timed_after_the_first_step_and_the_warm_up(monkeypatch):
 
 
 def test_ratios_are_of_medians_over_the_windows_of_all_turns():
-    rows = {
-        'ours': [
-            {'step_seconds': [1.0, 1.0], 'first_seconds': 3.0, 'losses': [7.0, 6.0]},
-            {'step_seconds': [5.0], 'first_seconds': 3.0, 'losses': [7.0, 6.5]},
-        ],
-        'post-ln': [{'step_seconds': [2.0, 2.5, 9.0], 'first_seconds': 1.0, 'losses': [7.1, 6.1]}],
-    }
-    assert compare.summary(rows, 10) == [
-        ('ours', 10, 2, 10, 1.0, 3.0, 7.0, 6.0),
-        ('post-ln', 4, 10 / 9, 5, 2.5, 1.0, 7.1, 6.1),
+    def row(*seconds):
+        return {'device': 'x', 'step_seconds': seconds, 'first_seconds': 3.0, 'losses': [7.0, 6.0]}
+
+    rows = {'ours': [row(1.0, 1.0), row(5.0)], 'post-ln': [row(2.0, 2.5, 9.0)]}
+    assert compare.summary(rows, 9000) == [
+        ['ours', 'x', '9,000', '1,800 to 9,000', '1.00', '3.0', '7.00', '6.00'],
+        ['post-ln', 'x', '3,600', '1,000 to 4,500', '2.50', '3.0', '7.00', '6.00'],
     ]
 
 
