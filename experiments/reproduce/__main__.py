@@ -73,11 +73,12 @@ def run(
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
     out = pathlib.Path(config.out)
     with contextlib.nullcontext() if dry_run else lock.hold(out):
-        if stage in (None, 'prepare') and not dry_run:
-            inputs.prepare(config, books)
-        if not plan_lib.has_text(config) and not plan_lib.given(config):
+        prepares = stage in (None, 'prepare') and not dry_run
+        if not (prepares or plan_lib.has_text(config) or plan_lib.given(config)):
             raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
         run_list.check(config, pretrained=False)
+        if prepares:
+            inputs.prepare(config, books)
         if dry_run:
             print('\n'.join(plan_lib.lines(config)))
             return
