@@ -93,7 +93,7 @@ def run(
         rows = [row for row in rows if row['task'] != task or row.get('inputs') == inputs]
         there = {row['baseline'] for row in rows if row['task'] == task}
         if lacking := [name for name in wanted if name not in there]:
-            log = out.with_name(f'{task}-baselines.log')
+            log = out.parent / 'runs' / f'{task}-baselines.log'
             jobs.append(
                 side_by_side.Job(
                     f'{task}: {", ".join(lacking)}', of_set, (tuned, lacking, inputs, weights), log
