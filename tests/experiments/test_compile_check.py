@@ -13,7 +13,7 @@ from experiments.compile import check, chips, hlo
 from gpt1_jax import pretraining, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import sharding, step_cost
-from tiny import load_config, override, python
+from tiny import load_config, override
 
 pytestmark = pytest.mark.full
 
@@ -141,18 +141,6 @@ def test_a_compiler_that_is_not_installed_is_named_with_what_to_install(monkeypa
         r"'jax\[tpu\]'",
     ):
         chips.devices('v5e:2x2')
-
-
-# The command
-
-
-def test_a_mistake_is_one_line_and_a_status():
-    done = python('-m', 'experiments.compile.check', '--topology=v5e:2x2x2', check=1)
-    assert done.stdout == ''
-    assert (
-        done.stderr
-        == "error: topology 'v5e:2x2x2': a slice of v5e has 2 dimension(s) of at least 1\n"
-    )
 
 
 def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_it_compiles(
