@@ -13,7 +13,7 @@ from sklearn.naive_bayes import MultinomialNB
 
 from experiments.lib import figures
 from experiments.quickstart import __main__ as quickstart
-from experiments.quickstart import novel_tasks, report, trigram
+from experiments.quickstart import more_books, novel_tasks, report, trigram
 from gpt1_jax import pretraining
 from gpt1_jax.data import corpus
 from gpt1_jax.data.document import Document
@@ -210,6 +210,35 @@ def test_a_verdict_that_another_machine_turns_round_is_none():
         'a: better in 2 of 2 runs',
         'b: no verdict, because the runs say better, undecided',
     ]
+
+
+@pytest.mark.quick
+def test_a_trigram_of_many_books_says_what_it_has_counted_and_finds_the_items_that_they_have(
+    novels, tmp_path
+):
+    """The books are the novels of the test themselves."""
+    short = [Document(novel.name, novel.text[:60_000]) for novel in novels]
+    books = tmp_path / 'books'
+    books.mkdir()
+    for novel in short[7:8]:
+        (books / 'book.txt').write_text(novel.text)
+    items = novel_tasks.write(tmp_path / 'tasks', {'test': (novels[7:], 800)})
+    for task, path in (
+        ('pronoun', tmp_path / 'pronoun_novels' / 'predictions_test.jsonl'),
+        ('word_order', tmp_path / 'word_order.jsonl'),
+    ):
+        of_task = items[task]['test']
+        path.parent.mkdir(exist_ok=True)
+        gold = [item.label for item in of_task]
+        results.write_predictions(path, [item.id for item in of_task], gold, np.eye(2)[gold])
+    row = {'task': 'word_order', 'config': {'init_from': 'novels'}, 'predictions': str(path)}
+    results.append(tmp_path / 'results.jsonl', row)
+    found = more_books.run(str(books), tmp_path, tmp_path / 'out.json')
+    assert found['books'] == 1 and found['words'] > 600_000
+    assert 10 < found['of these in the books'] < found['sequences of eight words in the items']
+    assert found['word_order']['novels'] == '100.0 (100.0 to 100.0)'
+    assert found['word_order']['novels against the trigram'] == 'better'
+    assert json.loads((tmp_path / 'out.json').read_text()) == found
 
 
 def config():
