@@ -16,11 +16,12 @@ rows, weights and code of the baselines, they are not computed again. Rows of ot
 dropped. The other programs read baselines.json in config.out.
 """
 
-import fcntl
+import contextlib
 import functools
+import importlib.util
 import math
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import record
-from experiments.lib import run_list
+from experiments.lib import run_list, side_by_side
 from experiments.lib.run_list import Run
 from experiments.paper import numbers, scores
 from gpt1_jax import cli, rules
@@ -40,7 +41,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, states, task_metrics
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import lock, provenance
+from gpt1_jax.runs import provenance
 from gpt1_jax.runs.markdown import table
 
 MOST_ROWS = 20_000  # of training, so that a full set also takes minutes
@@ -56,59 +57,69 @@ def run(
     out: str | pathlib.Path,
     names: Sequence[str] = (),
     wanted: Sequence[str] = tuple(scores.BASELINES),
-) -> list[dict]:
-    """Compute baselines, write `out` and its table, and return the file's rows.
+    may_start: Callable[[], bool] = lambda: True,
+) -> list[str]:
+    """Compute baselines, write `out` and its table, and return the sets whose process failed.
 
     config: configs/experiments.py's. names: the sets, by default the paper's sets whose data
-    exists. wanted: names in scores.BASELINES. Several processes may write the same file. A row is
-    {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if it is undefined, 'n',
+    exists. wanted: names in scores.BASELINES. may_start: called before each set. A row of the file
+    is {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if it is undefined, 'n',
     'train_rows', 'inputs' (a digest), 'commit'}. A frozen model adds 'weights' (its digest), and a
     probe also 'layer'.
     """
     out = pathlib.Path(out)
     config = config.copy_and_resolve_references()
+    rows = scores.baselines(out)
+    weights = None
     if not config.pretrained:
         wanted = [name for name in wanted if name in scores.WITHOUT_MODEL]
-    models = None if {*wanted} <= {*scores.WITHOUT_MODEL} else Models(config.pretrained)
-    if models:
-        own = models.digest
-        dropped = _change(
-            out, lambda row: row['baseline'] in scores.WITHOUT_MODEL or row.get('weights') == own
-        )
-        if dropped:
-            print(f'{out}: {dropped} rows of other weights are dropped', flush=True)
-    config.pretrained = config.pretrained or 'none'
+        config.pretrained = 'none'
+    elif not {*wanted} <= {*scores.WITHOUT_MODEL}:
+        pretrained = load.open_pretrained(config.pretrained)
+        weights = pretrained.digest(pretrained.step(None))
+        rows = [
+            row
+            for row in rows
+            if row['baseline'] in scores.WITHOUT_MODEL or row.get('weights') == weights
+        ]
+    jobs = []
     for task in names or dict.fromkeys(score.task for score in SCORES):
         tuned = run_list.finetune_runs(config, task, 'full')[0]
         if not run_list.has_train_and_dev(task, tuned.config.data.dir):
             print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
         inputs = _inputs(tuned)
-        _change(out, lambda row: row['task'] != task or row.get('inputs') == inputs)
-        there = {row['baseline'] for row in scores.baselines(out) if row['task'] == task}
-        for name in wanted:
-            if name in there:
-                continue
-            more = {'inputs': inputs, 'commit': provenance.versions()['commit']}
-            if name not in scores.WITHOUT_MODEL:
-                more['weights'] = models.digest
-            _change(out, more=[row | more for row in of_task(tuned, name, models, MOST_ROWS)])
-    rows = scores.baselines(out)
+        rows = [row for row in rows if row['task'] != task or row.get('inputs') == inputs]
+        there = {row['baseline'] for row in rows if row['task'] == task}
+        if lacking := [name for name in wanted if name not in there]:
+            log = out.parent / 'runs' / f'{task}-baselines.log'
+            jobs.append(
+                side_by_side.Job(
+                    f'{task}: {", ".join(lacking)}', of_set, (tuned, lacking, inputs, weights), log
+                )
+            )
+    failed = []
+    with contextlib.closing(side_by_side.call(jobs, config, may_start)) as calls:
+        for job, found, error, took in calls:
+            end = f'failed: {error}: see {job.log}' if error else f'{took:.0f} s'
+            print(f'{job.name}: {end}', flush=True)
+            failed += [job.name] if error else []
+            rows += found or []
+            record.write(str(out), {'rows': rows})
+    record.write(str(out), {'rows': rows})
     out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
+    return failed
+
+
+def of_set(run: Run, names: Sequence[str], inputs: str, weights: str | None) -> list[dict]:
+    """Return the rows of some baselines of a set."""
+    models = None if {*names} <= {*scores.WITHOUT_MODEL} else Models(run.config.init_from)
+    more = {'inputs': inputs, 'commit': provenance.versions()['commit']}
+    rows = []
+    for name in names:
+        of_model = {} if name in scores.WITHOUT_MODEL else {'weights': weights}
+        rows += [row | more | of_model for row in of_task(run, name, models, MOST_ROWS)]
     return rows
-
-
-def _change(out, keep=lambda row: True, more=()):
-    """Keep some rows of the file, append more, and return how many were dropped. Other processes
-    wait."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with open(out.with_name(f'{out.name}.lock'), 'w') as file:
-        lock.flock(file, fcntl.LOCK_EX)
-        rows = scores.baselines(out)
-        kept = [row for row in rows if keep(row)]
-        if more or len(kept) < len(rows):
-            record.write(str(out), {'rows': [*kept, *more]})
-    return len(rows) - len(kept)
 
 
 def _inputs(run):
@@ -183,11 +194,8 @@ class Models:
 
     def __init__(self, origin: str) -> None:
         run = load.open_pretrained(origin)
-        self.digest, self.tokenizer, self.fields = (
-            run.digest(run.step(None)),
-            run.tokenizer(),
-            run.config['model'],
-        )
+        self.tokenizer = run.tokenizer()
+        self.fields = run.config['model']
         self.mesh = sharding.make_mesh(devices=jax.devices()[:1])
         self.model, params = load.pretrained(run, run.step(None), self.mesh)
         fresh = self.model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
@@ -271,6 +279,12 @@ def lines(rows: Sequence[dict]) -> list[str]:
     ]
 
 
+def need_sklearn() -> None:
+    """Raise UserError if scikit-learn, an extra, is not installed."""
+    if importlib.util.find_spec('sklearn') is None:
+        raise UserError("the baselines need scikit-learn: pip install 'gpt1_jax[baselines]'")
+
+
 def _define_flags():
     config_file.define(
         'experiments', 'Sets, rows and model; --config.FIELD=VALUE overrides a field.'
@@ -288,11 +302,10 @@ def main() -> None:
     run_list.find_models(f.config)
     run_list.check(f.config, pretrained=bool(f.config.pretrained))
     rules.require({'--task': (f.task, run_list.known_tasks(f.config))})
-    try:
-        rows = run(f.config, f.out, f.task)
-    except ImportError as error:
-        raise UserError(f"{error}: pip install 'gpt1_jax[baselines]'") from None
-    print('\n'.join(lines(rows)) + f'\n{f.out}')
+    need_sklearn()
+    f.config.processes = 0  # a config's limits are for the machine that fine-tunes
+    run(f.config, f.out, f.task)
+    print('\n'.join(lines(scores.baselines(f.out))) + f'\n{f.out}')
 
 
 if __name__ == '__main__':

@@ -16,7 +16,6 @@ baseline comes from baselines.json, if experiments.baselines has written it ther
 interrupted command to resume it. --draw=DIR writes all files but the JSON again.
 """
 
-import importlib.util
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +45,6 @@ CONDITIONS = {
     'no_pretraining': 'from scratch',
     'no_aux': 'without the auxiliary LM',
 }
-# The names in sets.png
-LEGEND = ('from scratch', 'pretrained', 'best word-count baseline', 'the paper, 117M (test)')
 
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
@@ -57,15 +54,13 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     the config, and, after the curves are written, if runs failed.
     """
     run_list.check(config)
-    if importlib.util.find_spec('sklearn') is None:  # checked now, because n-grams run last
-        raise UserError("the n-grams need scikit-learn: pip install 'gpt1_jax[baselines]'")
+    baselines.need_sklearn()  # now, because n-grams run last
     config = with_data(config)
     runs = runner.carry_out(config, curve_runs(config), dry_run)
     if dry_run:
         return []
-    found = {'points': list(points(config, runs))}
     path = pathlib.Path(config.out) / 'learning_curves.json'
-    record.write(str(path), found)
+    record.write(str(path), {'points': list(points(config, runs))})
     text = publish(path)
     print('\n'.join(text))
     if failed := [run.name for run in runs if run.status == 'failed']:
@@ -76,11 +71,11 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
 def publish(path: pathlib.Path) -> list[str]:
     """Write the page and the figures next to a learning_curves.json, and return the page's
     lines."""
-    found = storage.read_json(path)
-    draw(path.with_suffix('.png'), found['points'])
+    points = storage.read_json(path)['points']
+    draw(path.with_suffix('.png'), points)
     known = scores.baselines(path.with_name(scores.BASELINES_FILE))
-    draw_sets(path.with_name('sets.png'), found['points'], known)
-    text = lines(found, known)
+    draw_sets(path.with_name('sets.png'), points, known)
+    text = lines(points, known)
     path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     return text
 
@@ -88,19 +83,19 @@ def publish(path: pathlib.Path) -> list[str]:
 def with_data(config: ConfigDict) -> ConfigDict:
     """Return a copy of the config with only the sets that exist. UserError if there are none."""
     config = config.copy_and_resolve_references()
-    directories = {task: run_list.directory(config, task) for task in config.curves.tasks}
-    config.curves.tasks = tuple(
-        task for task in directories if run_list.has_train_and_dev(task, directories[task])
-    )
-    told = '; '.join(
-        f'{task}: no data in {directory}'
-        for task, directory in directories.items()
-        if task not in config.curves.tasks
-    )
-    if not config.curves.tasks:
-        raise UserError(told or 'config.curves.tasks is empty')
-    if told:
-        print(told, flush=True)
+    there = []
+    told = []
+    for task in config.curves.tasks:
+        place = run_list.directory(config, task)
+        if run_list.has_train_and_dev(task, place):
+            there.append(task)
+        else:
+            told.append(f'{task}: no data in {place}')
+    if not there:
+        raise UserError('; '.join(told) or 'config.curves.tasks is empty')
+    for line in told:
+        print(line, flush=True)
+    config.curves.tasks = tuple(there)
     return config
 
 
@@ -159,46 +154,50 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
     than 'pretrained' also have 'difference': [value, low, high], pretrained minus the condition,
     over the same items and seeds. The n-grams are trained on the same rows, and have no interval.
     """
-    for task in config.curves.tasks:
-        for rows in dict.fromkeys(run.config.data.train_rows for run in runs if run.task == task):
-            found = {}
-            for condition in config.curves.conditions:
-                own = [
-                    result(run)
-                    for run in runs
-                    if run.rows
-                    and run.config.data.train_rows == rows
-                    and (run.task, run.condition.split('@')[0]) == (task, condition)
-                ]
-                if own:
-                    found[condition] = bootstrap.of_rows(own)
-            full = found.get('full')
-            for condition, estimate in found.items():
-                more = {}
-                if condition != 'full' and full and full.by_seed.keys() & estimate.by_seed.keys():
-                    more['difference'] = list(
-                        figures.point(bootstrap.minus(full, estimate)).values()
-                    )
-                yield {
-                    'task': task,
-                    'rows': rows,
-                    'condition': CONDITIONS[condition],
-                    **figures.point(estimate),
-                    'n': estimate.n,
-                    'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()},
-                    **more,
-                }
-            (run,) = runs_on(config, task, 'full', rows, 0)
-            row = next(
-                row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev'
-            )
+    of_place: dict[tuple, dict[str, list]] = {}
+    for run in runs:
+        found = of_place.setdefault((run.task, run.config.data.train_rows), {})
+        if run.rows:
+            found.setdefault(run.condition.split('@')[0], []).append(result(run))
+    for (task, rows), found in of_place.items():
+        estimates = {
+            condition: bootstrap.of_rows(found[condition])
+            for condition in config.curves.conditions
+            if condition in found
+        }
+        full = estimates.get('full')
+        for condition, estimate in estimates.items():
+            more = {}
+            if condition != 'full' and full and full.by_seed.keys() & estimate.by_seed.keys():
+                difference = bootstrap.minus(full, estimate)
+                more['difference'] = list(figures.point(difference).values())
             yield {
                 'task': task,
                 'rows': rows,
-                'condition': 'n-grams',
-                'value': row['value'],
-                'n': row['n'],
+                'condition': CONDITIONS[condition],
+                **figures.point(estimate),
+                'n': estimate.n,
+                'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()},
+                **more,
             }
+        (run,) = runs_on(config, task, 'full', rows, 0)
+        of_words = baselines.of_task(run, 'words', None)
+        row = next(row for row in of_words if row['split'] == 'dev')
+        yield {
+            'task': task,
+            'rows': rows,
+            'condition': 'n-grams',
+            'value': row['value'],
+            'n': row['n'],
+        }
+
+
+def by_place(points: Sequence[dict]) -> dict[tuple[str, int], dict[str, dict]]:
+    """Return {(task, training rows): {condition: point}}."""
+    found: dict[tuple[str, int], dict] = {}
+    for point in points:
+        found.setdefault((point['task'], point['rows']), {})[point['condition']] = point
+    return found
 
 
 def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
@@ -209,13 +208,10 @@ def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
     and 'paper' (a fraction, or None).
     """
     found = []
-    for task in dict.fromkeys(point['task'] for point in points):
-        most = max(point['rows'] for point in points if point['task'] == task)
-        own = {
-            point['condition']: point
-            for point in points
-            if (point['task'], point['rows']) == (task, most)
-        }
+    places = by_place(points)
+    for (task, rows), own in places.items():
+        if rows < max(most for other, most in places if other == task):
+            continue
         pretrained = own.get(CONDITIONS['full'])
         scratch = own.get(CONDITIONS['no_pretraining'])
         if pretrained is None or scratch is None:
@@ -229,7 +225,7 @@ def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
         found.append(
             {
                 'task': task,
-                'rows': most,
+                'rows': rows,
                 'pretrained': pretrained,
                 'scratch': scratch,
                 'constant': dict((name, value) for value, name in simple).get('constant'),
@@ -253,10 +249,16 @@ def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict])
     baseline = {'color': 'black', 'fmt': '|', 'markersize': 20, 'markeredgewidth': 2.5}
     paper = {'color': figures.GREY, 'fmt': 'D', 'markersize': 9, 'markerfacecolor': 'white'}
     series = {
-        LEGEND[0]: (scratch, [row['scratch'] for row in rows]),
-        LEGEND[1]: (pretrained, [row['pretrained'] for row in rows]),
-        LEGEND[2]: (baseline, [row['baseline'] and {'value': row['baseline'][0]} for row in rows]),
-        LEGEND[3]: (paper, [row['paper'] and {'value': row['paper']} for row in rows]),
+        'from scratch': (scratch, [row['scratch'] for row in rows]),
+        'pretrained': (pretrained, [row['pretrained'] for row in rows]),
+        'best word-count baseline': (
+            baseline,
+            [row['baseline'] and {'value': row['baseline'][0]} for row in rows],
+        ),
+        'the paper, 117M (test)': (
+            paper,
+            [row['paper'] and {'value': row['paper']} for row in rows],
+        ),
     }
     with figures.plt.rc_context(figures.STYLE | {'font.size': 13}):
         figure, axes = figures.plt.subplots(figsize=(10, 0.48 * len(rows) + 1.5))
@@ -295,7 +297,7 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
     }
     rows: dict[str, set[int]] = {}
     for row in points:
-        rows.setdefault(label(row), set()).add(row['rows'])
+        rows.setdefault(SCORES[row['task']].label, set()).add(row['rows'])
     names = [name for name, numbers in rows.items() if len(numbers) > 1] or list(rows)
     with figures.plt.rc_context(figures.STYLE):
         figure, grid = figures.plt.subplots(
@@ -303,7 +305,10 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
         )
         for axes, name in zip(grid[0], names):
             for condition, (colour, line, band) in styles.items():
-                own = [row for row in points if (label(row), row['condition']) == (name, condition)]
+                own = []
+                for (task, _), of in by_place(points).items():
+                    if SCORES[task].label == name and condition in of:
+                        own.append(of[condition])
                 figures.draw_curve(
                     axes,
                     own,
@@ -324,24 +329,17 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
         figures.save(figure, path)
 
 
-def label(row: Mapping) -> str:
-    """Return the paper's name for the task of a point or trial."""
-    return SCORES[row['task']].label  # run_list knows no other sets
-
-
 def with_metric(row: Mapping) -> str:
     """Return the name of a set with its metric, except accuracy: 'QQP (F1)'."""
     metric = SCORES[row['task']].metric
     shown = {'accuracy': '', 'f1': ' (F1)'}.get(metric, f' ({metric.capitalize()})')
-    return f'{label(row)}{shown}'
+    return f'{SCORES[row["task"]].label}{shown}'
 
 
 def set_table(rows: Sequence[dict]) -> list[str]:
     """Return the lines of the table of `best_rows`."""
     cells = []
     for row in rows:
-        seeds = [len(row[name]['seeds']) for name in ('pretrained', 'scratch')]
-        gain = row['scratch'].get('difference')
         best = ''
         if row['baseline']:
             value, name = row['baseline']
@@ -350,10 +348,9 @@ def set_table(rows: Sequence[dict]) -> list[str]:
             [
                 with_metric(row),
                 f'{row["rows"]:,}',
-                ', '.join(map(str, seeds)),
+                ', '.join(f'{len(row[name]["seeds"])}' for name in ('pretrained', 'scratch')),
                 _spanned(row['pretrained']),
-                _spanned(row['scratch']),
-                _spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '',
+                *_with_difference(row['scratch']),
                 '' if row['constant'] is None else scores.percent(row['constant']),
                 best,
                 '' if row['paper'] is None else scores.percent(row['paper']),
@@ -375,65 +372,39 @@ def set_table(rows: Sequence[dict]) -> list[str]:
     )
 
 
-def lines(found: dict, known: Sequence[dict]) -> list[str]:
-    """Return the page's lines. found: the contents of learning_curves.json. known: the rows of
+def lines(points: Sequence[dict], known: Sequence[dict]) -> list[str]:
+    """Return the page's lines. points: of learning_curves.json. known: the rows of
     baselines.json."""
     pretrained, *others = CONDITIONS.values()
-    others = [name for name in others if any(row['condition'] == name for row in found['points'])]
+    others = [name for name in others if any(row['condition'] == name for row in points)]
     header = ['task', 'training rows', pretrained]
-    body = []
     for name in others:
         header += [name, 'difference']
-    for task, rows in dict.fromkeys((row['task'], row['rows']) for row in found['points']):
-        of = {
-            row['condition']: row
-            for row in found['points']
-            if (row['task'], row['rows']) == (task, rows)
-        }
-        cells = [_spanned(of.get(pretrained))]
+    body = []
+    for (task, rows), of in by_place(points).items():
+        cells = [SCORES[task].label, f'{rows:,}', _spanned(of.get(pretrained))]
         for name in others:
-            cells.append(_spanned(of.get(name)))
-            gain = of.get(name, {}).get('difference')
-            cells.append(_spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '')
-        body.append(
-            [label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])]
-        )
-    trials = found.get('trials', ())  # of the files that commit a88e6574 and earlier ones wrote
-    searched = trials and [
-        '## Trials',
-        '',
-        'Scored on up to 1,000 other rows of the training file; seed 0.',
-        '',
-        *table(
-            ('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'),
-            [
-                [
-                    label(row),
-                    row['condition'],
-                    f'{row["rate"]:g}',
-                    f'{row["rows"]:,}',
-                    row['epochs'],
-                    scores.percent(row['value']),
-                ]
-                for row in trials
-            ],
-        ),
-    ]
-    chosen = 'the setting that its own search chose' if trials else 'the rate that the config names'
-    seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
+            cells += _with_difference(of.get(name))
+        body.append([*cells, scores.percent(of['n-grams']['value'])])
+    seeds = max((len(row.get('seeds', ())) for row in points), default=0)
     return [
         '# Learning curves',
         '',
         f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over the '
-        'items, which leave out the spread between seeds. Every point of a condition has '
-        f'{chosen}. Each difference is the pretrained score minus the score to its left.',
+        'items, which leave out the spread between seeds. Each condition has its own rate. '
+        'Each difference is the pretrained score minus the score to its left.',
         '',
         *table((*header, 'n-grams'), body),
         '## Each set with its most rows',
         '',
-        *set_table(best_rows(found['points'], known)),
-        *searched,
+        *set_table(best_rows(points, known)),
     ]
+
+
+def _with_difference(row):
+    """Return two cells of a point: its value, and the pretrained value minus it."""
+    gain = (row or {}).get('difference')
+    return [_spanned(row), _spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '']
 
 
 def _spanned(row, sign=''):

@@ -40,6 +40,18 @@ CONTESTANTS = (
 )
 
 
+HEADER = (
+    'step',
+    'device',
+    'tokens/s',
+    'range',
+    'ours is faster by',
+    'first step, s',
+    'first loss',
+    'last loss',
+)
+
+
 def contestant(
     name: str, config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int
 ) -> dict:
@@ -65,25 +77,30 @@ def contestant(
     return {'device': device, **timing.measure(run, warmup, windows, steps)}
 
 
-def summary(rows: Mapping[str, Sequence[dict]], tokens: int) -> list[tuple]:
-    """Returns [(name, median tokens/s, lowest, highest, ratio to ours, seconds of the first step,
-    first loss, last loss)]."""
+def summary(rows: Mapping[str, Sequence[dict]], tokens: int) -> list[list[str]]:
+    """Returns the cells of HEADER for each contestant. tokens: of a step."""
     pooled = {
         name: [seconds for row in found for seconds in row['step_seconds']]
         for name, found in rows.items()
     }
     ours = statistics.median(pooled['ours']) if 'ours' in pooled else None
-    return [
-        (
-            name,
-            *timing.throughput(seconds, tokens),
-            ours and statistics.median(seconds) / ours,
-            statistics.median(row['first_seconds'] for row in rows[name]),
-            rows[name][0]['losses'][0],
-            rows[name][0]['losses'][-1],
+    cells = []
+    for name, seconds in pooled.items():
+        median, low, high = timing.throughput(seconds, tokens)
+        first = rows[name][0]
+        cells.append(
+            [
+                name,
+                first['device'],
+                f'{median:,.0f}',
+                f'{low:,.0f} to {high:,.0f}',
+                f'{statistics.median(seconds) / ours:.2f}' if ours else 'n/a',
+                f'{statistics.median(row["first_seconds"] for row in rows[name]):.1f}',
+                f'{first["losses"][0]:.2f}',
+                f'{first["losses"][-1]:.2f}',
+            ]
         )
-        for name, seconds in pooled.items()
-    ]
+    return cells
 
 
 def _define_flags():
@@ -120,37 +137,7 @@ def main() -> None:
     if not rows:
         raise UserError('; '.join(failed))
     tokens = f.config.batch.size * f.config.model.n_ctx
-    found = summary(rows, tokens)
-    cells = [
-        (
-            name,
-            rows[name][0]['device'],
-            f'{median:,.0f}',
-            f'{low:,.0f} to {high:,.0f}',
-            'n/a' if ratio is None else f'{ratio:.2f}',
-            f'{first:.1f}',
-            f'{start:.2f}',
-            f'{end:.2f}',
-        )
-        for name, median, low, high, ratio, first, start, end in found
-    ]
-    print(
-        '\n'.join(
-            table(
-                (
-                    'step',
-                    'device',
-                    'tokens/s',
-                    'range',
-                    'ours is faster by',
-                    'first step, s',
-                    'first loss',
-                    'last loss',
-                ),
-                cells,
-            )
-        )
-    )
+    print('\n'.join(table(HEADER, summary(rows, tokens))))
     record.write(
         f.out,
         {'config': f.config.to_dict(), 'vocab_size': f.vocab_size, 'rows': rows},

@@ -87,83 +87,44 @@ class Model(nn.Module):
 class HuggingFace(nn.Module):
     def __init__(self, c) -> None:
         super().__init__()
-        from transformers import OpenAIGPTLMHeadModel
+        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
-        self.model = OpenAIGPTLMHeadModel(_config(c))
+        if c.n_inner != 4 * c.n_embd:
+            raise UserError(
+                "transformers' OpenAIGPT has a feed-forward network four times as wide as its "
+                'states'
+            )
+        self.model = OpenAIGPTLMHeadModel(
+            OpenAIGPTConfig(
+                vocab_size=c.vocab_size + c.n_special,
+                n_positions=c.n_ctx,
+                n_embd=c.n_embd,
+                n_layer=c.n_layer,
+                n_head=c.n_head,
+                embd_pdrop=c.embd_dropout,
+                attn_pdrop=c.attn_dropout,
+                resid_pdrop=c.resid_dropout,
+            )
+        )
 
     def forward(self, tokens):
         logits = self.model(tokens[:, :-1]).logits
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
 
-class Classifier(nn.Module):
-    """The OpenAIGPTForSequenceClassification of transformers: a linear layer reads the last token
-    before the padding (0)."""
-
-    def __init__(self, c, n_labels) -> None:
-        super().__init__()
-        from transformers import OpenAIGPTForSequenceClassification
-
-        self.model = OpenAIGPTForSequenceClassification(
-            _config(c, num_labels=n_labels, pad_token_id=0)
-        )
-
-    def forward(self, batch):
-        tokens, mask, labels = batch
-        return self.model(tokens, attention_mask=mask, labels=labels).loss
-
-
-def _config(c, **fields):
-    from transformers import OpenAIGPTConfig
-
-    if c.n_inner != 4 * c.n_embd:
-        raise UserError(
-            "transformers' OpenAIGPT has a feed-forward network four times as wide as its states"
-        )
-    return OpenAIGPTConfig(
-        vocab_size=c.vocab_size + c.n_special,
-        n_positions=c.n_ctx,
-        n_embd=c.n_embd,
-        n_layer=c.n_layer,
-        n_head=c.n_head,
-        embd_pdrop=c.embd_dropout,
-        attn_pdrop=c.attn_dropout,
-        resid_pdrop=c.resid_dropout,
-        **fields,
-    )
-
-
 def prepare(
     name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float, compiled: bool
 ) -> tuple[Callable[[int], float], str]:
-    """Returns (run, device). run(n) makes n more steps, waits for the device, and returns the loss.
+    """Returns (run, device). run(n) makes n more steps, waits for the device, and returns the loss
+    before the last.
 
     name: 'nanogpt', 'post-ln' or 'hugging-face'. tokens: int[B, n_ctx + 1]. compiled: by
-    torch.compile.
+    torch.compile. JAX's precision 'default' on a GPU is TF32, like 'high'.
     """
     torch.manual_seed(0)
-    model = HuggingFace(c) if name == 'hugging-face' else Model(c, post=name == 'post-ln')
-    step, device = trained(model, c, peak_rate, compiled)
-    batch = torch.as_tensor(tokens, dtype=torch.long, device=device)
-
-    def run(n):
-        for _ in range(n):
-            loss = step(batch)
-        return float(loss.detach())
-
-    return run, torch.cuda.get_device_name() if device == 'cuda' else 'cpu'
-
-
-def trained(
-    model: nn.Module, c: GPTConfig, peak_rate: float, compiled: bool = False
-) -> tuple[Callable, str]:
-    """Returns (step, device). step(batch) makes an update and returns the loss before it.
-
-    model: a module that maps a batch to its loss. c: gives the dtype and the precision. JAX's
-    'default' on a GPU is TF32, like 'high'.
-    """
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     torch.set_float32_matmul_precision('highest' if c.precision == 'highest' else 'high')
+    model = HuggingFace(c) if name == 'hugging-face' else Model(c, post=name == 'post-ln')
     model = model.to(device).train()
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
@@ -175,14 +136,16 @@ def trained(
         fused=True,
     )
     loss_of = torch.compile(model) if compiled else model
+    batch = torch.as_tensor(tokens, dtype=torch.long, device=device)
 
-    def step(batch):
-        with torch.autocast(device, torch.bfloat16, enabled=c.dtype == 'bfloat16'):
-            loss = loss_of(batch)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss
+    def run(n):
+        for _ in range(n):
+            with torch.autocast(device, torch.bfloat16, enabled=c.dtype == 'bfloat16'):
+                loss = loss_of(batch)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return float(loss.detach())
 
-    return step, device
+    return run, torch.cuda.get_device_name() if device == 'cuda' else 'cpu'

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import platform
-import re
 import sys
 
 from absl import flags
@@ -56,25 +55,16 @@ def write(path: str | None, found: dict, device: str | None = None) -> None:
     storage.write(path, (json.dumps(about | found, indent=1) + '\n').encode())
 
 
-def processor(told: pathlib.Path = pathlib.Path('/proc/cpuinfo')) -> str:
-    """Return the processor's name and its INSTRUCTIONS, as in 'AMD EPYC avx2 avx512f'. Linux lists
-    them in this file."""
-    fields = (
-        dict(
-            re.findall(
-                r'^(model name|flags)\s*: '
-                r'(.*)$',
-                told.read_text(),
-                re.MULTILINE,
-            )
-        )
-        if told.exists()
-        else {}
-    )
-    has = fields.get('flags', '').split()
-    return ' '.join(
-        [
-            fields.get('model name') or platform.machine(),
-            *(name for name in INSTRUCTIONS if name in has),
-        ]
-    )
+def processor() -> str:
+    """Return the processor's name and its INSTRUCTIONS, as in 'AMD EPYC avx2 avx512f'."""
+    facts = cpuinfo()
+    has = [name for name in INSTRUCTIONS if name in facts.get('flags', '').split()]
+    return ' '.join([facts.get('model name') or platform.machine(), *has])
+
+
+def cpuinfo() -> dict[str, str]:
+    """Return what Linux says about the first core: {'model name': 'AMD EPYC', 'flags': ...}."""
+    told = pathlib.Path('/proc/cpuinfo')
+    first = told.read_text(encoding='utf-8').partition('\n\n')[0] if told.exists() else ''
+    facts = (line.partition(':') for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in facts}

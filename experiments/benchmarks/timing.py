@@ -3,7 +3,7 @@
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -27,22 +27,6 @@ def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) 
         losses.append(run(steps))
         seconds.append((time.perf_counter() - began) / steps)
     return {'first_seconds': first, 'losses': losses, 'step_seconds': seconds}
-
-
-def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, dict]:
-    """Times functions one after the other, in turns: {name: {'first_seconds', 'seconds'}}.
-
-    The first turn compiles. `turns` more turns give 'seconds'.
-    """
-    wall = {name: [] for name in runs}
-    for _ in range(turns + 1):
-        for name, run in runs.items():
-            began = time.perf_counter()
-            run()
-            wall[name].append(time.perf_counter() - began)
-    return {
-        name: {'first_seconds': first, 'seconds': others} for name, (first, *others) in wall.items()
-    }
 
 
 def alone(function: Callable, *arguments: Any) -> Any:

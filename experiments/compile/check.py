@@ -8,11 +8,8 @@ TPUs (v4, v5e, v5p, v6e) or `jax[cuda13]` for GPUs (h200:1 to h200:8), and no ha
 does not fit, one line says what to change, and the exit status is 1.
 """
 
-import os
-import pathlib
 import re
 import time
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -26,44 +23,27 @@ from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
-from gpt1_jax.runs import provenance, results
-
-COLUMNS = (
-    'compile, s',
-    'memory a chip, GiB',
-    'collectives',
-    'sent a chip',
-    'gathers of the token table',
-    'transfers of logits',
-    'TFLOP a step',
-)  # of the figures by the compiler
 
 
 class Step(NamedTuple):
     """A compiled pretraining step.
 
-    text: the text of its optimised HLO module. seconds: the time to trace and the time to compile.
+    text: the text of its optimised HLO module. seconds: the time to compile.
     memory: {'arguments', 'output', 'aliased', 'temporaries', 'code', 'in all': bytes a chip}.
     'aliased' is the part of the output that takes the arguments' place.
     """
 
     program: Any  # loop.Program
     text: str
-    seconds: tuple[float, float]
+    seconds: float
     memory: dict[str, int]
 
 
-def compile_step(
-    config: ConfigDict,
-    model: Any,
-    mesh: jax.sharding.Mesh,
-    options: Mapping[str, bool | str] | None = None,
-) -> Step:
+def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh) -> Step:
     """Compile the step of pretraining.run for a config, backbone and mesh.
 
-    mesh: its devices need not exist. options: XLA's flags without their dashes, only for this
-    compilation. UserError if the batch or a parameter cannot be divided over the mesh. An error of
-    the compiler is raised as it is.
+    mesh: its devices need not exist. UserError if the batch or a parameter cannot be divided over
+    the mesh. An error of the compiler is raised as it is.
     """
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     program = pretraining.make_program(config, model, mesh)
@@ -73,11 +53,10 @@ def compile_step(
     }
     hyper = jax.eval_shape(lambda: pretraining.hyperparameters(config, 1))
     platform = {'gpu': 'cuda'}.get(mesh.devices.flat[0].platform, mesh.devices.flat[0].platform)
-    began = time.perf_counter()
     lowered = program.step.trace(program.state, batch, hyper).lower(lowering_platforms=(platform,))
-    traced = time.perf_counter()
-    compiled = lowered.compile(compiler_options=dict(options) if options else None)
-    done = time.perf_counter()
+    began = time.perf_counter()
+    compiled = lowered.compile()
+    seconds = time.perf_counter() - began
     found = compiled.memory_analysis()
     memory = {
         'arguments': found.argument_size_in_bytes,
@@ -87,46 +66,27 @@ def compile_step(
         'code': found.generated_code_size_in_bytes,
     }
     memory['in all'] = sum(memory.values()) - 2 * memory['aliased']
-    return Step(program, compiled.as_text(), (traced - began, done - traced), memory)
+    return Step(program, compiled.as_text(), seconds, memory)
 
 
 def check(config: ConfigDict, topology: str, vocab_size: int) -> dict:
-    """Compile the config's step for a slice, and return a row of rows.jsonl."""
+    """Compile the config's step for a slice, and return its figures."""
     rules.validate(config, pretraining.RULES)
-    chip, shape = chips.parse(topology)
     model = backbone_of(config, vocab_size)
     mesh = mesh_of(config, topology)
     step = fitting_step(config, topology, model, mesh)
     return {
         'topology': topology,
-        'chip': chip.name,
-        'shape': list(shape),
-        'devices': mesh.size,
         'mesh': dict(mesh.shape),
-        'batch': config.batch.size,
-        'microbatches': config.batch.microbatches,
-        'n_ctx': config.model.n_ctx,
-        'dtype': config.model.dtype,
-        'remat': config.model.remat,
-        'vocab_size': vocab_size,
-        'jax': jax.__version__,
-        'compiler': chips.compiler(chip),
-        'code': provenance.code_digest(),
-        'cores': os.cpu_count(),
+        'compiler': chips.compiler(chips.parse(topology)[0]),
     } | measure(step, config, model, mesh.size)
 
 
-def fitting_step(
-    config: ConfigDict,
-    topology: str,
-    model: Any,
-    mesh: jax.sharding.Mesh,
-    options: Mapping[str, bool | str] | None = None,
-) -> Step:
+def fitting_step(config: ConfigDict, topology: str, model: Any, mesh: jax.sharding.Mesh) -> Step:
     """Compile like `compile_step`, for a mesh on the chips of a slice. UserError if the step needs
     more memory than a chip has."""
     try:
-        step = compile_step(config, model, mesh, options)
+        step = compile_step(config, model, mesh)
         held = step.memory['in all']
         memory = chips.parse(topology)[0].memory
         if held <= memory:
@@ -147,7 +107,7 @@ def fitting_step(
 
 
 def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
-    """Return the row's last columns, the figures of the compiled step."""
+    """Return the figures of a compiled step."""
     c = model.config
     params = step.program.state.params
     moved = hlo.collectives(step.text, devices)
@@ -156,11 +116,9 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
     whole = sum(len(part) for part in params['embed'].values())
     per_token = step_cost.flops_per_token(params, c.n_ctx)
     return {
-        'trace_seconds': round(step.seconds[0], 1),
-        'compile_seconds': round(step.seconds[1], 1),
+        'seconds': step.seconds,
         'memory': step.memory,
         'parameters': sum(x.size for x in jax.tree.leaves(params)),
-        'flops_per_token': per_token,
         'flops_per_step': per_token * config.batch.size * c.n_ctx,
         'collectives': hlo.summary(moved),
         'trips_known': all(one.known for one in moved),
@@ -169,45 +127,36 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
     }
 
 
-def cells(row: dict) -> list[str]:
-    """Return the cells of COLUMNS for a row."""
-    kinds = '; '.join(
-        f'{one["count"]} {kind}, {_megabytes(one["sent"])}'
-        for kind, one in row['collectives'].items()
-    )
-    sent = sum(one['sent'] for one in row['collectives'].values())
-    return [
-        f'{row["compile_seconds"]:.0f}',
-        f'{row["memory"]["in all"] / 2**30:.1f} of {chips.CHIPS[row["chip"]].memory / 2**30:.0f}',
-        kinds or 'none',
-        _megabytes(sent),
-        _counts(row['table_gathers'], ' in '),
-        _counts(row['logit_transfers'], ' '),
-        f'{row["flops_per_step"] / 1e12:,.1f}',
-    ]
-
-
-def lines(row: dict) -> list[str]:
-    """Return the lines that the check prints for a row."""
+def lines(row: dict, config: ConfigDict) -> list[str]:
+    """Return the lines that the check prints."""
+    c = config
     mesh = ' x '.join(f'{name}={size}' for name, size in row['mesh'].items())
-    return [
-        f'{row["topology"]}: {row["devices"]} chip(s), mesh {mesh}; {row["batch"]:,} x '
-        f'{row["n_ctx"]} tokens in {row["microbatches"]} microbatch(es), '
-        f'{row["dtype"]}{", remat" if row["remat"] else ""}, {row["parameters"]:,} parameters; jax '
-        f'{row["jax"]}, {row["compiler"]}',
-        *map(': '.join, zip(COLUMNS, cells(row))),
+    sent = {kind: one['sent'] for kind, one in row['collectives'].items()}
+    kinds = [
+        f'{one["count"]} {kind}, {_size(sent[kind])}' for kind, one in row['collectives'].items()
+    ]
+    text = [
+        f'{row["topology"]}: mesh {mesh}; {c.batch.size:,} x {c.model.n_ctx} tokens in '
+        f'{c.batch.microbatches} microbatch(es), {c.model.dtype}, {row["parameters"]:,} '
+        f'parameters; jax {jax.__version__}, {row["compiler"]}',
+        f'compile, s: {row["seconds"]:.0f}',
+        f'memory a chip, GiB: {row["memory"]["in all"] / 2**30:.1f} of '
+        f'{chips.parse(row["topology"])[0].memory / 2**30:.0f}',
         'of the memory, MiB: '
         + ', '.join(f'{name} {n / 2**20:,.1f}' for name, n in row['memory'].items()),
-        *(
-            []
-            if row['trips_known']
-            else ['collectives in loops of unknown length are counted once']
-        ),
+        f'collectives: {"; ".join(kinds) or "none"}',
+        f'sent a chip: {_size(sum(sent.values()))}',
+        f'gathers of the token table: {_counts(row["table_gathers"], " in ")}',
+        f'transfers of logits: {_counts(row["logit_transfers"], " ")}',
+        f'TFLOP a step: {row["flops_per_step"] / 1e12:,.1f}',
     ]
+    if not row['trips_known']:
+        text.append('collectives in loops of unknown length are counted once')
+    return text
 
 
-def _megabytes(size):
-    return f'{size / 1e6:,.0f} MB' if size >= 1e6 else f'{size / 1e6:.1f} MB'
+def _size(sent):
+    return f'{sent / 1e6:,.1f} MB'
 
 
 def _counts(found, between):
@@ -233,18 +182,13 @@ def _define_flags():
     flags.DEFINE_integer(
         'vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1
     )
-    flags.DEFINE_string(
-        'json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.'
-    )
 
 
 def main() -> None:
     f = flags.FLAGS
     jax.config.update('jax_platforms', 'cpu')  # nothing is run on this machine's devices
     row = check(f.config, f.topology, f.vocab_size)
-    print('\n'.join(lines(row)))
-    if f.json:
-        results.append(pathlib.Path(f.json), row)
+    print('\n'.join(lines(row, f.config)))
 
 
 if __name__ == '__main__':

@@ -38,7 +38,6 @@ from gpt1_jax.data.windows import permutation
 from gpt1_jax.evaluation import task_metrics
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression, 1 / alpha of the ridge
-LEAST_ROWS = 20  # to choose the strength on a fifth of them. With fewer rows the strength is 1
 WORD = re.compile(r'\w+')
 
 
@@ -223,25 +222,17 @@ def fitted(
     order = permutation(0, 0, len(train))
     held_out, rest = ([train[i] for i in part] for part in np.split(order, [len(train) // 5]))
     scale = MaxAbsScaler()
-    parts = {'rest': rest, 'held_out': held_out, 'train': train, 'examples': examples}
-    matrices = {
-        name: scale.fit_transform(features(rest))
-        if name == 'rest'
-        else scale.transform(features(rows))
-        for name, rows in parts.items()
-        if rows
-    }
+    of_rest = scale.fit_transform(features(rest))
+    of_held_out, of_train, of_examples = (
+        scale.transform(features(rows)) for rows in (held_out, train, examples)
+    )
     values = {}
-    for strength in STRENGTHS if len(train) >= LEAST_ROWS else (1.0,):
-        values[strength] = 0.0
-        if held_out:
-            scores = _scores(task, rest, matrices['rest'], held_out, matrices['held_out'], strength)
-            value = _metric(task, held_out, scores)
-            values[strength] = -1.0 if math.isnan(value) else value
-    strength = max(values, key=values.get)
-    return _scores(
-        task, train, matrices['train'], examples, matrices['examples'], strength
-    ), values[strength]
+    for strength in STRENGTHS:
+        scores = _scores(task, rest, of_rest, held_out, of_held_out, strength)
+        value = _metric(task, held_out, scores)
+        values[strength] = -1.0 if math.isnan(value) else value
+    best = max(values, key=values.get)
+    return _scores(task, train, of_train, examples, of_examples, best), values[best]
 
 
 def _metric(task, rows, scores):
@@ -259,16 +250,8 @@ def _scores(task, train, matrix, examples, wanted, strength):
         )
     if task.head == 'choice':
         right = [i == row.label for row in train for i in range(len(row.choices))]
-        flat = (
-            LogisticRegression(C=strength, max_iter=1000)
-            .fit(matrix, right)
-            .decision_function(wanted)
-        )
-        parts = np.split(flat, np.cumsum([len(row.choices) for row in examples])[:-1])
-        scores = np.full((len(parts), max(map(len, parts))), metrics.ABSENT)
-        for row, part in zip(scores, parts):
-            row[: len(part)] = part
-        return scores
+        model = LogisticRegression(C=strength, max_iter=1000).fit(matrix, right)
+        return model.decision_function(wanted).reshape(len(examples), -1)
     scores = np.full((len(examples), len(task.labels)), metrics.ABSENT)
     labels = sorted({row.label for row in train})
     scores[:, labels] = 0.0

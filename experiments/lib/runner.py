@@ -85,31 +85,23 @@ def _with_result(run, to_do, found):
 
 def _do_all(config, to_do, may_start):
     """Does {key: run}, and returns {key: the run with its result} of the runs that were started."""
-    jobs = {}
-    for number, (key, run) in enumerate(to_do.items(), 1):
+    jobs = []
+    for number, run in enumerate(to_do.values(), 1):
         directory = _directory(config, run)
-        jobs[key] = side_by_side.Job(
-            f'[{number}/{len(to_do)}] {run.name}',
-            _do,
-            (config, run),
-            directory.with_name(f'{directory.name}.log'),
-        )
-    seconds = config.run_minutes and 60 * config.run_minutes
-    key_of = {job.name: key for key, job in jobs.items()}
+        log = directory.with_name(f'{directory.name}.log')
+        name = f'[{number}/{len(to_do)}] {run.name}'
+        jobs.append(side_by_side.Job(name, _do, (config, run), log))
     found = {}
     began = time.perf_counter()
-    calls = side_by_side.call(list(jobs.values()), config.processes, seconds, may_start)
-    with contextlib.closing(calls):
+    with contextlib.closing(side_by_side.call(jobs, config, may_start)) as calls:
         for job, run, error, took in calls:
-            key = key_of[job.name]
-            found[key] = run or replace(
-                to_do[key], status='failed', rows=(), error=f'{error}: see {job.log}'
-            )
-            if found[key].status == 'failed':
-                print(_line(found[key]), flush=True)
+            _, planned = job.arguments
+            run = run or replace(planned, status='failed', error=f'{error}: see {job.log}')
+            found[planned.key] = run
+            if run.status == 'failed':
+                print(_line(run), flush=True)
                 continue
-            elapsed = time.perf_counter() - began
-            left = elapsed / len(found) * (len(to_do) - len(found))
+            left = (time.perf_counter() - began) / len(found) * (len(to_do) - len(found))
             print(f'{job.name}: done; {took:.0f} s, about {duration(left)} left', flush=True)
     return found
 

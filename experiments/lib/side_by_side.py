@@ -17,6 +17,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ml_collections import ConfigDict
+
 from gpt1_jax import cli, errors
 from gpt1_jax.runs.console import duration
 
@@ -48,19 +50,16 @@ def share_devices() -> None:
 
 
 def call(
-    jobs: Sequence[Job],
-    processes: int = 0,
-    seconds: float | None = None,
-    may_start: Callable[[], bool] = lambda: True,
+    jobs: Sequence[Job], config: ConfigDict, may_start: Callable[[], bool] = lambda: True
 ) -> Iterator[Outcome]:
     """Make the calls, and yield each as it ends.
 
-    processes: how many at a time. With 0 the calls run in this process, in turn, and an exception
-    reaches the caller. seconds: with processes, a call that takes longer is ended. may_start: asked
-    before each call. Calls for which it returns False are not made. Closing the iterator ends the
-    processes.
+    config.processes: how many at a time. With 0 the calls run in this process, in turn, and an
+    exception reaches the caller. config.run_minutes: with processes, a call that takes longer is
+    ended. may_start: asked before each call. Calls for which it returns False are not made. Closing
+    the iterator ends the processes.
     """
-    if not processes:
+    if not config.processes:
         for job in jobs:
             if not may_start():
                 return
@@ -76,9 +75,9 @@ def call(
         if stopped.is_set() or not may_start():
             return None
         print(job.name, flush=True)
-        return _in_process(job, seconds, running)
+        return _in_process(job, config.run_minutes, running)
 
-    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+    with concurrent.futures.ThreadPoolExecutor(config.processes) as pool:
         try:
             for future in concurrent.futures.as_completed([pool.submit(one, job) for job in jobs]):
                 if outcome := future.result():
@@ -89,7 +88,7 @@ def call(
                 process.kill()
 
 
-def _in_process(job, seconds, running):
+def _in_process(job, minutes, running):
     """Do a job in a process, and return its Outcome. The process is in `running` meanwhile."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context('spawn')  # a fork would share the devices of this process
@@ -101,10 +100,10 @@ def _in_process(job, seconds, running):
     sender.close()  # so that the pipe ends with the process
     value = None
     try:
-        if receiver.poll(seconds):
+        if receiver.poll(minutes and 60 * minutes):
             value, error = receiver.recv()
         else:
-            error = f'took over {duration(seconds)}'
+            error = f'took over {duration(60 * minutes)}'
     except EOFError:
         process.join()
         error = f'its process ended with status {process.exitcode}'

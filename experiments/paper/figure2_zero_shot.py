@@ -27,6 +27,8 @@ ABOUT = (
     'prompts and scores are those of gpt1_jax/evaluation/zero_shot_heuristics.py.'
 )
 
+LINES = {'Transformer': '-', 'LSTM': '--'}
+
 Points = Mapping[int, tuple[Estimate, dict]]  # {step: (estimate, row of results.jsonl)}
 
 
@@ -85,58 +87,34 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
         ylabel=about,
     ) as axes:
         for number, ((task, model), there) in enumerate(curves.items(), 1):
-            colour, marker = figures.of_task(task)
-            solid = model == 'Transformer'
+            style = {'color': figures.of_task(task)[0], 'linewidth': 1.5, 'linestyle': LINES[model]}
             figures.draw_curve(
                 axes,
                 there,
                 band=0,
-                color=colour,
-                marker=marker,
+                marker=figures.of_task(task)[1],
                 markersize=4,
-                linewidth=1.5,
-                linestyle='-' if solid else '--',
-                markerfacecolor=colour if solid else 'white',
+                markerfacecolor=style['color'] if model == 'Transformer' else 'white',
+                **style,
             )
             step, low, high = (there[-1][name] for name in ('step', 'low', 'high'))
             # Side by side
             beside = offset_copy(axes.transData, axes.figure, x=-4 * number, units='points')
-            axes.vlines(
-                step,
-                low,
-                high,
-                color=colour,
-                linewidth=1.5,
-                linestyle='-' if solid else '--',
-                transform=beside,
-            )
+            axes.vlines(step, low, high, transform=beside, **style)
             axes.update_datalim([(step, low), (step, high)])  # an offset leaves them out
         highest = max(point['value'] for there in curves.values() for point in there)
         # A small model's curves would all lie flat at the bottom
         for height in (0, 1) if highest > 0.5 else (0,):
             axes.axhline(height, color=figures.GREY, linestyle=':', linewidth=1)
         figures.scale_updates(axes, {point['step'] for there in curves.values() for point in there})
-        handles = [
-            Line2D(
-                [],
-                [],
-                color=figures.of_task(task)[0],
-                marker=figures.of_task(task)[1],
-                markersize=5,
-                label=NAMES[task][0],
-            )
-            for task in dict.fromkeys(task for task, _ in curves)
-        ]
-        handles += [
-            Line2D(
-                [],
-                [],
-                color='#404040',
-                label=model,
-                linestyle='-' if model == 'Transformer' else '--',
-            )
-            for model in dict.fromkeys(model for _, model in curves)
-        ]
+        handles = []
+        for task in dict.fromkeys(task for task, _ in curves):
+            colour, marker = figures.of_task(task)
+            style = {'color': colour, 'marker': marker, 'markersize': 5}
+            handles.append(Line2D([], [], label=NAMES[task][0], **style))
+        for model in dict.fromkeys(model for _, model in curves):
+            style = {'color': '#404040', 'linestyle': LINES[model]}
+            handles.append(Line2D([], [], label=model, **style))
         axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1, 0.5))
 
 

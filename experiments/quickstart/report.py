@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from experiments import plots
+from experiments.benchmarks import record
 from experiments.lib import figures
 from experiments.paper import scores
 from gpt1_jax import metrics, storage
@@ -99,11 +100,7 @@ def processor() -> str:
     """Returns the name of this machine's processor, and the instruction set that XLA was given."""
     flag = re.search(r'--xla_cpu_max_isa=(\w+)', os.environ.get('XLA_FLAGS', ''))
     limit = f', {flag[1]} only' if flag else ''
-    facts = {}
-    if os.path.exists('/proc/cpuinfo'):
-        for line in pathlib.Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines():
-            name, _, value = line.partition(':')
-            facts.setdefault(name.strip(), value.strip())
+    facts = record.cpuinfo()
     name = facts.get('model name') or platform.processor() or platform.machine()
     numbers = [f'{what} {facts[what]}' for what in ('cpu family', 'model') if what in facts]
     return ', '.join([name, *numbers]) + limit

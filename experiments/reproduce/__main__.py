@@ -21,7 +21,6 @@ config.stages, or report. After prepare, --dry_run prints the plan and stops.
 """
 
 import contextlib
-import importlib.util
 import math
 import os
 import pathlib
@@ -74,11 +73,12 @@ def run(
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
     out = pathlib.Path(config.out)
     with contextlib.nullcontext() if dry_run else lock.hold(out):
-        if stage in (None, 'prepare') and not dry_run:
-            inputs.prepare(config, books)
-        if not plan_lib.has_text(config) and not plan_lib.given(config):
+        prepares = stage in (None, 'prepare') and not dry_run
+        if not (prepares or plan_lib.has_text(config) or plan_lib.given(config)):
             raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
         run_list.check(config, pretrained=False)
+        if prepares:
+            inputs.prepare(config, books)
         if dry_run:
             print('\n'.join(plan_lib.lines(config)))
             return
@@ -255,37 +255,15 @@ def run_stage(config: ConfigDict, stage: str, end: float) -> str | None:
     if runs:
         runs = runner.carry_out(config, runs, may_start=may_start)
     failed = [run.name for run in runs if run.status == 'failed']
-    names = plan_lib.baselines_of(config, stage)
-    if names and importlib.util.find_spec('sklearn') is None:
-        print("baselines: n/a: pip install 'gpt1_jax[baselines]'", flush=True)
-    elif names:
-        failed += _baselines(config, config.runs[stage].tasks, names, may_start)
+    if names := plan_lib.baselines_of(config, stage):
+        try:
+            baselines.need_sklearn()
+        except UserError as error:
+            print(f'baselines: n/a: {error}', flush=True)
+        else:
+            path = pathlib.Path(config.out) / scores.BASELINES_FILE
+            failed += baselines.run(config, path, config.runs[stage].tasks, names, may_start)
     return f'{len(failed)} runs failed: {", ".join(failed)}' if failed else None
-
-
-def _baselines(config, tasks, names, may_start):
-    """Compute baselines, several sets at a time with config.processes, and return the sets that
-    failed."""
-    out = pathlib.Path(config.out)
-    jobs = [
-        side_by_side.Job(
-            f'{task}: {", ".join(names)}',
-            baselines.run,
-            (config, out / scores.BASELINES_FILE, (task,), names),
-            out / 'runs' / f'{task}-baselines.log',
-        )
-        for task in tasks
-    ]
-    seconds = config.run_minutes and 60 * config.run_minutes
-    failed = []
-    with contextlib.closing(side_by_side.call(jobs, config.processes, seconds, may_start)) as calls:
-        for job, _, error, took in calls:
-            if error:
-                failed.append(job.name)
-                print(f'{job.name}: failed: {error}: see {job.log}', flush=True)
-            else:
-                print(f'{job.name}: done; {took:.0f} s', flush=True)
-    return failed
 
 
 def _define_flags():

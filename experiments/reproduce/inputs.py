@@ -5,7 +5,6 @@ import pathlib
 
 from ml_collections import ConfigDict
 
-from experiments.lib import run_list
 from experiments.reproduce import plan
 from gpt1_jax import pretraining
 from gpt1_jax.data import corpus
@@ -18,26 +17,20 @@ HELD_OUT = 0.02  # fraction of a corpus without validation books
 
 
 def prepare(config: ConfigDict, books: str | None) -> None:
-    """Tokenize the books.
+    """Write the shards of the books, with a given pretrained run's tokenizer if there is one.
 
     config: configs/reproduce.py's, with the paths of a job. books: the program's flag, needed the
     first time. Files that exist in OUT are kept.
     """
-    run_list.check(config, pretrained=False)
-    pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
-    if books:
-        tokenize(config, books)
-    elif not plan.has_text(config) and not plan.given(config):
-        raise UserError('give --books=DIR')
-
-
-def tokenize(config: ConfigDict, books: str) -> None:
-    """Write the shards of the books, with a given pretrained run's tokenizer if there is one."""
+    given = plan.given(config)
+    if not books:
+        if not given and not plan.has_text(config):
+            raise UserError('give --books=DIR')
+        return
     vocabulary = from_hub.located(config.pretrain).tokenizer
-    if plan.given(config):
-        vocabulary = ConfigDict(
-            dict.fromkeys(vocabulary) | {'source': str(plan.tokenizer_of(config))}
-        )
+    if given:
+        source = f'{config.pretrained}/tokenizer'
+        vocabulary = ConfigDict(dict.fromkeys(vocabulary) | {'source': source})
     train, valid = books_of(books, config.books, config.valid_books)
     wanted = dataclasses.replace(
         pretraining.prepare_config(config.pretrain.data, vocabulary), corpus=train, valid=valid

@@ -82,11 +82,6 @@ def has_text(config: ConfigDict) -> bool:
     return (tokens_of(config) / prepared.MANIFEST).exists()
 
 
-def tokenizer_of(config: ConfigDict) -> pathlib.Path:
-    """Return the directory of the tokenizer, the given pretrained run's or the books'."""
-    return (pathlib.Path(config.pretrained) if given(config) else tokens_of(config)) / 'tokenizer'
-
-
 def pretraining(config: ConfigDict, lstm: bool = False) -> ConfigDict:
     """Return the config of the Transformer's pretraining, or of the LSTM's on the same tokens."""
     p = config.pretrain.copy_and_resolve_references()

@@ -1,12 +1,10 @@
 """The baselines of the fine-tuned tables: features by hand, planted rules found, the frozen model's
 numbers against the numpy model, the cell that says who is ahead."""
 
-import concurrent.futures
 import dataclasses
 import itertools
 import json
 import math
-import time
 import types
 
 import jax
@@ -16,7 +14,7 @@ import pytest
 import plain_scores
 import reference
 from experiments import baselines as program
-from experiments.lib import baselines, run_list
+from experiments.lib import baselines
 from experiments.paper import numbers, scores
 from gpt1_jax import metrics
 from gpt1_jax.data import tasks
@@ -36,31 +34,23 @@ def sentence(rng, n=6):
 def planted(rng, task, n=200):
     """Rows whose label follows from shared words (pairs, choices) or from one word (single
     texts)."""
-    rows = []
     for i in range(n):
         text = sentence(rng)
         other = sentence(rng)
         part = ' '.join(text.split()[:3])
         right = int(rng.integers(2))
+        label = right
+        texts = (text, other if right else part)
+        choices = ()
         if task is STORY:
-            rows.append(
-                Example(str(i), (text,), (part, other) if right == 0 else (other, part), right)
-            )
+            texts, choices = (text,), ((other, part) if right else (part, other))
         elif task is SST2:
-            rows.append(Example(str(i), (f'{text} {("bad", "good")[right]}',), (), right))
+            texts = (f'{text} {("bad", "good")[right]}',)
         elif task is STSB:
             shared = int(rng.integers(7))
-            rows.append(
-                Example(
-                    str(i),
-                    (text, ' '.join([*text.split()[:shared], *other.split()[shared:]])),
-                    (),
-                    5 * shared / 6,
-                )
-            )
-        else:
-            rows.append(Example(str(i), (text, part if right == 0 else other), (), right))
-    return rows
+            texts = (text, ' '.join([*text.split()[:shared], *other.split()[shared:]]))
+            label = 5 * shared / 6
+        yield Example(str(i), texts, choices, label)
 
 
 def value(task, rows, scores):
@@ -130,8 +120,7 @@ FOUND = {
 )
 def test_a_planted_rule_is_found_on_new_rows(task, name):
     rng = np.random.default_rng(0)
-    train = planted(rng, task)
-    rows = planted(rng, task)
+    train, rows = (list(planted(rng, task)) for _ in range(2))
     assert value(task, rows, FOUND[name](task, train, rows)) > 0.9
     flipped = [
         dataclasses.replace(row, label=(5 if task is STSB else 1) - row.label) for row in train
@@ -143,16 +132,11 @@ def test_a_planted_rule_is_found_on_new_rows(task, name):
 def test_n_grams_of_a_pair_are_of_either_text(side):
     """The label is a word of one text; the words of the other are noise."""
     rng = np.random.default_rng(0)
-
-    def rows(n=200):
-        for i in range(n):
-            texts = [sentence(rng), sentence(rng)]
-            right = int(rng.integers(2))
-            texts[side] += (' bad', ' good')[right]
-            yield Example(str(i), tuple(texts), (), right)
-
-    train = list(rows())
-    new = list(rows())
+    halves = []
+    for single in (list(planted(rng, SST2)), list(planted(rng, SST2))):
+        pairs = ((row.texts[0], sentence(rng))[:: 1 - 2 * side] for row in single)
+        halves.append([dataclasses.replace(row, texts=pair) for row, pair in zip(single, pairs)])
+    train, new = halves
     assert value(RTE, new, baselines.words(RTE, train, new)) > 0.95
 
 
@@ -168,8 +152,7 @@ def test_the_probe_takes_the_layer_that_knows(task):
             row[[words[word] for word in text.split()]] = 1
         return {1: rng.normal(size=found.shape), 2: found}
 
-    train = planted(rng, task)
-    rows = planted(rng, task)
+    train, rows = (list(planted(rng, task)) for _ in range(2))
     found, layer = baselines.probe(task, train, rows, states)
     assert layer == 2 and value(task, rows, found) > 0.8
 
@@ -233,24 +216,6 @@ def test_the_features_of_log_probabilities_by_hand(made):
     assert single.tolist() == [pytest.approx([-6, -3, log2]), [0, 0, 0]]
 
 
-def test_choices_may_be_of_different_numbers():
-    rows = [
-        Example('0', ('a cat',), ('cat', 'dog', 'cow'), 0),
-        Example('1', ('a dog',), ('cat', 'dog'), 1),
-    ] * 20
-    found = baselines.overlap(STORY, rows, rows)
-    assert found.argmax(-1).tolist() == [0, 1] * 20 and found[1, 2] == metrics.ABSENT
-
-
-@pytest.mark.parametrize('n', [1, 4])
-def test_a_few_rows_leave_none_to_choose_the_regularisation_on(n):
-    rows = [Example(str(i), (f'word {i}',), label=i % 2) for i in range(n)]
-    found, held_out = baselines.fitted(
-        tasks.get('sst2'), rows, rows, lambda some: np.ones((len(some), 1)) / len(some)
-    )
-    assert np.isfinite(found).all() and held_out == 0
-
-
 def test_single_texts_share_no_words_and_rows_of_one_label_have_one_answer():
     train = [Example(str(i), (f'word{i}',), (), 1) for i in range(30)]
     assert baselines.overlap(SST2, train, train) is None
@@ -259,35 +224,19 @@ def test_single_texts_share_no_words_and_rows_of_one_label_have_one_answer():
 
 @pytest.mark.quick
 def test_a_result_below_its_best_baseline_says_so(tmp_path):
-    rows = [
-        {
-            'task': 'rte',
-            'split': 'dev',
-            'group': None,
-            'metric': 'accuracy',
-            'baseline': name,
-            'value': value,
-            'n': 100 if name == 'joined' else 277,
-        }
-        for name, value in (
-            ('constant', 0.53),
-            ('overlap', 0.58),
-            ('words', None),
-            ('random', 0.70),
-            ('joined', 0.65),
-        )
-    ]
+    row = {'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'n': 277}
+    values = {'constant': 0.53, 'overlap': 0.58, 'words': None, 'random': 0.70}
+    rows = [row | {'baseline': name, 'value': value} for name, value in values.items()]
+    rows.append(row | {'baseline': 'joined', 'value': 0.65, 'n': 100})  # of other rows
     (tmp_path / scores.BASELINES_FILE).write_text(json.dumps({'rows': rows}))
-    config, made = (
-        types.SimpleNamespace(out=tmp_path),
-        lambda value: types.SimpleNamespace(value=value, n=277),
-    )
-    assert (
-        scores.best_baseline(config, numbers.RTE, made(0.52))
-        == '58.0 (shared words); ours is below'
-    )
-    assert scores.best_baseline(config, numbers.RTE, made(0.60)) == '58.0 (shared words)'
-    assert scores.best_baseline(config, numbers.QNLI, made(0.60)) == ''
+    config = types.SimpleNamespace(out=tmp_path)
+
+    def cell(score, value):
+        found = types.SimpleNamespace(value=value, n=277)
+        return scores.best_baseline(config, score, found)
+
+    assert cell(numbers.RTE, 0.52) == '58.0 (shared words); ours is below'
+    assert cell(numbers.RTE, 0.60) == '58.0 (shared words)' and cell(numbers.QNLI, 0.60) == ''
 
 
 def test_a_row_far_outside_the_training_rows_has_finite_scores():
@@ -320,8 +269,7 @@ def line(models, *texts):
 LONG = 'The cat sat on a mat. ' * 9
 
 
-@pytest.mark.parametrize('trained', [True, False])
-def test_log_probabilities_are_the_plain_softmax_of_the_text_after_the_other(models, trained):
+def test_log_probabilities_are_the_plain_softmax_of_the_text_after_the_other(models):
     sequences = [
         ('The cat',),
         ('red dogs', 'The cat'),
@@ -331,11 +279,11 @@ def test_log_probabilities_are_the_plain_softmax_of_the_text_after_the_other(mod
         ('The cat', ''),
         ('', 'The cat'),
     ]
-    found = models.log_probs(sequences, trained)
+    found = models.log_probs(sequences, pretrained=True)
     for texts, (total, n) in zip(sequences, found):
         assert n == min(len(models.tokenizer.encode(texts[-1])), 64 // len(texts) - 1)
         expected = (
-            plain_scores.last(models.params[trained], line(models, *texts), int(n))[0].sum()
+            plain_scores.last(models.params[True], line(models, *texts), int(n))[0].sum()
             if n
             else 0.0
         )
@@ -371,34 +319,29 @@ def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(
     asked = []
     for name in ('states', 'log_probs'):
 
-        def asks(self, texts, pretrained, name=name, real=getattr(program.Models, name)):
+        def asks(self, texts, pretrained, name=name):
             asked.append((name, pretrained))
-            return real(self, texts, pretrained)
+            random = np.random.default_rng(0).normal(size=(len(texts), 2))
+            return {3: random} if name == 'states' else random
 
         monkeypatch.setattr(program.Models, name, asks)
     monkeypatch.setattr(program, 'MOST_ROWS', 36)
-    config = override(
-        load_config('experiments'),
-        {'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None},
-    )
-    run_list.find_models(config)
-    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
-    assert (config.pretrained, asked) == ('', []) and {row['baseline'] for row in rows} == {
-        'constant',
-        'words',
-    }
+    fields = {'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None}
+    config = override(load_config('experiments'), fields)
+    file = tmp_path / 'baselines.json'
+
+    def computed(*names):
+        assert program.run(config, file, names or ['cola']) == []
+        return scores.baselines(file)
+
+    rows = computed()
+    assert asked == [] and {row['baseline'] for row in rows} == {'constant', 'words'}
     assert all(row['n'] == 13 and row['train_rows'] == 36 for row in rows)  # of 40
     config.pretrained = str(pretrained)
-    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
+    rows = computed()
     assert asked == [('states', True), ('states', False), ('log_probs', True), ('log_probs', False)]
-    assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == [
-        'constant',
-        'words',
-        'probe',
-        'random',
-        'likelihood',
-        'likelihood_random',
-    ]
+    applies = [name for name in scores.BASELINES if name not in ('overlap', 'joined')]
+    assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == applies
     of_task = program.of_task
     again = []
     monkeypatch.setattr(
@@ -406,36 +349,12 @@ def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(
         'of_task',
         lambda run, name, *given: again.append(name) or of_task(run, name, *given),
     )
-    assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows and again == [
-        'overlap',
-        'joined',
-    ]
-    with (tmp_path / 'CoLA' / 'train.tsv').open('a') as file:
-        file.write('gj04\t1\t\tA new sentence.\n')
-    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
+    assert computed() == rows and again == ['overlap', 'joined']
+    with (tmp_path / 'CoLA' / 'train.tsv').open('a') as data:
+        data.write('gj04\t1\t\tA new sentence.\n')
+    rows = computed()
     assert again[2:] == list(scores.BASELINES)
     frozen = [row for row in rows if row['baseline'] not in scores.WITHOUT_MODEL]
     older = {name: value for name, value in frozen[0].items() if name != 'weights'}
-    (tmp_path / 'baselines.json').write_text(
-        json.dumps({'rows': [older, frozen[1] | {'weights': 'other'}]})
-    )
-    assert program.run(config, tmp_path / 'baselines.json', ['rte']) == []
-    assert scores.baselines(tmp_path / 'baselines.json') == []
-
-
-def test_two_processes_that_write_one_file_lose_no_row(tmp_path, monkeypatch):
-    read = scores.baselines
-
-    def slowly(path):
-        rows = read(path)
-        time.sleep(0.2)
-        return rows
-
-    monkeypatch.setattr(scores, 'baselines', slowly)
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(
-            pool.map(
-                lambda i: program._change(tmp_path / 'baselines.json', more=[{'task': i}]), range(4)
-            )
-        )
-    assert sorted(row['task'] for row in read(tmp_path / 'baselines.json')) == [0, 1, 2, 3]
+    file.write_text(json.dumps({'rows': [older, frozen[1] | {'weights': 'other'}]}))
+    assert computed('rte') == []

@@ -84,16 +84,9 @@ def text(config):
 
 def cells(lines, first, heading):
     """The cells after the first of the line that begins with it, under a heading."""
-    section = '\n'.join(lines).partition(heading)[2]
-    return [
-        cell.strip()
-        for cell in re.search(
-            rf'^\| {re.escape(first)} '
-            rf'\|(.*)\|$',
-            section,
-            re.M,
-        )[1].split('|')
-    ]
+    section = '\n'.join(lines).partition(f'\n{heading}')[2].splitlines()
+    (line, *_) = [line for line in section if line.startswith(f'| {first} |')]
+    return [cell.strip() for cell in line.split('|')[2:-1]]
 
 
 def test_a_dry_run_lists_a_run_for_each_number_of_layers_of_the_pretrained_model(config, capsys):

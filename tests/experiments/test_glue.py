@@ -1,8 +1,6 @@
-"""The leaderboard's zip: made from fine-tuned runs. A refusal names member, row and cause."""
+"""The leaderboard's zip: made from fine-tuned runs. A refusal names all that is missing."""
 
 import json
-import pathlib
-import shutil
 import warnings
 import zipfile
 
@@ -19,218 +17,121 @@ from gpt1_jax import pretraining
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
-from gpt1_jax.runs import results
+from gpt1_jax.runs import results, workdir
 from refusal import refusal
 
 pytestmark = pytest.mark.full
 DIRECTORIES = experiments_config.get_config().directories
-MODEL = {
-    'kind': 'gpt',
-    'ops': {},
-    'vocab_size': 9,
-    'n_layer': 1,
-    'n_embd': 4,
-    'n_head': 1,
-    'n_inner': 4,
-    'n_ctx': 8,
-}
+GLUE = list(dict.fromkeys(task for task, _ in MEMBERS.values()))
 
 
-@pytest.fixture(scope='module')
-def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp('glue')
-    for task in glue_submission.TASKS:
-        sets.write_official(task, root / DIRECTORIES[task])
-    shutil.copy(root / 'STS-B' / 'dev.tsv', root / 'STS-B' / 'train.tsv')
-    return root
-
-
-@pytest.fixture(scope='module')
-def indices(data):
-    """{member: the indices of its test file}."""
-    found = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # of sets of another size than the published one
-        for name, member in MEMBERS.items():
-            examples = tasks.get(member.task).read(data / DIRECTORIES[member.task], member.split)
-            found[name] = [example.id for example in examples]
-    return found
-
-
-def stand_in(root, task, data, indices):
-    """A directory that looks like a fine-tuned run with predictions: the last label, or 2.5."""
+def stand_in(root, config, task):
+    """The directory of a run whose model always says the last label, or 2.5: no weights."""
     run = root / task
     (run / 'checkpoints' / '1' / 'params').mkdir(parents=True)
-    labels = tasks.get(task).labels
-    config = {'kind': 'finetune', 'task': task, 'labels': labels, 'data': {'dir': str(data)}}
-    run.joinpath('config.json').write_text(json.dumps(config | {'model': MODEL, 'fingerprint': {}}))
-    for name, member in MEMBERS.items():
-        if member.task == task:
-            ids = indices[name]
-            scores = np.tile([2.5] if task == 'stsb' else np.eye(len(labels))[-1], (len(ids), 1))
-            results.write_predictions(
-                run / f'predictions_{member.split}.jsonl', ids, [None] * len(ids), scores
-            )
+    of_run = {
+        'kind': 'finetune',
+        'task': task,
+        'labels': tasks.get(task).labels,
+        'data': {'dir': f'{config.data}/{DIRECTORIES[task]}'},
+        'model': workdir.load(config.pretrained).config['model'],
+        'fingerprint': {},
+    }
+    (run / 'config.json').write_text(json.dumps(of_run))
     return str(run)
 
 
-def submit(config, out):
-    """Make a zip. The stand-ins have no weights: their predictions stay as they are."""
-    predict = fine_tuned.evaluate_run
-
-    def evaluate_run(run, *args, **options):
-        return (
-            None if str(run.path) in config.submission.values() else predict(run, *args, **options)
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fine_tuned, 'evaluate_run', evaluate_run)
-        glue_submission.run(config, out)
+def read(run, split):
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # of sets of another size than the published one
+        return tasks.get(run.config['task']).read(run.config['data']['dir'], split)
 
 
 @pytest.fixture(scope='module')
-def submitted(data, indices, tmp_path_factory):
-    """(config, zip): STS-B and MNLI fine-tuned from a tiny pretrained model, stand-ins for the
-    others."""
-    root = tmp_path_factory.mktemp('submission')
+def config(tmp_path_factory):
+    """All of GLUE: MNLI fine-tuned from a tiny model, as for the tables, and stand-ins."""
+    root = tmp_path_factory.mktemp('glue')
+    for task in GLUE:
+        sets.write_official(task, root / 'data' / DIRECTORIES[task])
+    books = tiny.corpus(root / 'books')
     gpt = pretraining.run(
-        tiny.pretrain_config(tiny.corpus(root / 'books'), train__steps=2, model__n_ctx=32),
-        root / 'gpt',
+        tiny.pretrain_config(books, train__steps=2, model__n_ctx=32), root / 'gpt'
     )
     config = tiny.override(
         tiny.load_config('experiments'),
         dict(
             pretrained=str(gpt.path),
-            data=str(data),
+            data=str(root / 'data'),
             out=str(root / 'out'),
             finetune__batch__size=8,
             finetune__batch__eval_size=8,
             finetune__train__epochs=1,
             finetune__batch__lengths=1,
-            seeds_small=(3, 4),
         ),
     )
-    for task in ('stsb', 'mnli'):
-        runner.carry_out(config, run_list.finetune_runs(config, task, 'full', keep=True)[:1])
-    for task in set(glue_submission.TASKS) - {'stsb', 'mnli'}:
-        config.submission[task] = stand_in(root, task, data / DIRECTORIES[task], indices)
-    with pytest.warns(UserWarning, match='QQP/test.tsv .*: .* rows, the published set has 390,965'):
-        submit(config, root / 'submission.zip')
-    return config, root / 'submission.zip'
+    runner.carry_out(config, run_list.finetune_runs(config, 'mnli', 'full', keep=True))
+    for task in {*GLUE} - {'mnli'}:
+        config.submission[task] = stand_in(root, config, task)
+    return config
 
 
 def test_a_submission_has_what_its_models_predicted_for_each_row_of_the_test_files(
-    submitted, tmp_path, indices
+    config, tmp_path, monkeypatch
 ):
-    config, path = submitted
-    with zipfile.ZipFile(path) as archive:
+    evaluate_run = fine_tuned.evaluate_run
+
+    def predict(run, split, selection):
+        if run.config['task'] == 'mnli':
+            return evaluate_run(run, split, selection=selection)
+        ids = [row.id for row in read(run, split)]
+        scores = [2.5] if run.config['task'] == 'stsb' else [0.0, 1.0]
+        gold = [None] * len(ids)
+        return results.write_predictions(run.predictions(split), ids, gold, [scores] * len(ids))
+
+    monkeypatch.setattr(fine_tuned, 'evaluate_run', predict)
+    glue_submission.run(config, tmp_path / 'submission.zip')
+    with zipfile.ZipFile(tmp_path / 'submission.zip') as archive:
         texts = {name: archive.read(name).decode() for name in archive.namelist()}
-    assert list(texts) == list(MEMBERS) and all(
-        text.startswith('index\tprediction\n') for text in texts.values()
-    )
-    rows = {
-        name: [line.split('\t') for line in text.splitlines()][1:] for name, text in texts.items()
-    }
-    assert {name: [index for index, _ in lines] for name, lines in rows.items()} == indices
-    assert [{line[1] for line in rows[name]} for name in ('RTE.tsv', 'WNLI.tsv')] == [
-        {'not_entailment'},
-        {'1'},
+    assert list(texts) == list(MEMBERS)
+    runs = glue_submission.open_runs(config)
+    for name, (task, split) in MEMBERS.items():
+        header, *rows = [line.split('\t') for line in texts[name].splitlines()]
+        assert header == ['index', 'prediction']
+        assert [index for index, _ in rows] == [row.id for row in read(runs[task], split)]
+    said = {name: {line.split('\t')[1] for line in texts[name].splitlines()[1:]} for name in texts}
+    assert said['RTE.tsv'] == {'not_entailment'} and said['STS-B.tsv'] == {'2.500'}
+    labels = runs['mnli'].config['labels']
+    predicted = results.read(runs['mnli'].predictions('ax'))
+    assert [line.split('\t')[1] for line in texts['AX.tsv'].splitlines()[1:]] == [
+        labels[int(np.argmax(row['scores']))] for row in predicted
     ]
-    assert all(
-        0 <= float(line[1]) <= 5 and len(line[1].split('.')[1]) == 3 for line in rows['STS-B.tsv']
-    )
-    (run,) = (pathlib.Path(config.out) / 'runs').glob('mnli-*')
-    predicted = [
-        json.loads(line) for line in (run / 'predictions_ax.jsonl').read_text().splitlines()
-    ]
-    labels = tasks.get('mnli').labels
-    assert rows['AX.tsv'] == [
-        [row['id'], labels[int(np.argmax(row['scores']))]] for row in predicted
-    ]
-    (run / 'predictions_ax.jsonl').write_text('of another test file')
-    submit(config, tmp_path / 'again.zip')  # predicts anew
-    assert (tmp_path / 'again.zip').read_bytes() == path.read_bytes()
 
 
-def test_all_that_is_missing_is_named_at_once(submitted, indices, tmp_path):
-    out = tmp_path / 'submission.zip'
-    config = submitted[0].copy_and_resolve_references()
-    config.directories.mnli = 'absent'
-    assert 'mnli: ' in refusal(glue_submission.run, config, out)
-    config.out = str(tmp_path)  # without tables
-    config.directories.mnli = submitted[0].directories.mnli
-    config.submission.cola = str(tmp_path)
-    config.submission.qnli = config.submission.rte
-    config.submission.wnli = stand_in(tmp_path, 'wnli', tmp_path / 'nothing', indices)
+def test_all_that_is_missing_is_named_at_once(config, tmp_path):
+    changed = config.copy_and_resolve_references()
+    changed.directories.mnli = 'absent'
+    assert 'mnli: ' in refusal(glue_submission.run, changed, tmp_path / 'submission.zip')
+    changed.directories.mnli = config.directories.mnli
+    changed.submission.rte = str(tmp_path)
+    changed.submission.qnli = changed.submission.cola
+    changed.submission.wnli = changed.pretrained
+    changed.out = str(tmp_path)  # without tables
     with pytest.raises(UserError) as refused:  # a line longer than others
-        glue_submission.run(config, out)
+        glue_submission.run(changed, tmp_path / 'submission.zip')
     for part in (
-        'not a run directory',
-        'stsb: no run: give --config.submission.stsb=DIR, or make the tables with ',
-        'a run of rte; ',
-        'mnli: no run',
-        'nothing/test.tsv: no such file',
+        f'rte: {tmp_path}: not a run directory',
+        f'qnli: {config.submission.cola}: a run of cola; ',
+        f'wnli: {config.pretrained}: a run of pretraining',
+        'mnli: no run: give --config.submission.mnli=DIR, or make the tables with ',
     ):
         assert part in str(refused.value), part
-    assert '\n' not in str(refused.value) and not out.exists()
+    assert '\n' not in str(refused.value) and not (tmp_path / 'submission.zip').exists()
 
 
 @pytest.mark.quick
-def test_scores_out_of_range_are_clipped_and_there_is_one_for_each_label():
-    text = glue_submission.lines(
-        'STS-B.tsv', ['7', '3', '9'], np.array([[-0.4], [5.2], [2.0004]]), ['0', '1']
-    )
+def test_values_are_in_the_range_of_the_leaderboard_and_other_rows_have_the_best_label():
+    rows = [{'id': i, 'scores': [x]} for i, x in (('7', -0.4), ('3', 5.2), ('9', 2.0004))]
+    text = glue_submission.member(rows, ())
     assert text == 'index\tprediction\n7\t0.000\n3\t5.000\n9\t2.000\n'
-    with pytest.raises(UserError, match='RTE.tsv: 3 scores a row, must be 2'):
-        glue_submission.lines(
-            'RTE.tsv', ['0'], np.array([[0.0, 1.0, 2.0]]), ['entailment', 'not_entailment']
-        )
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(
-    'text, message',
-    [
-        ('', 'is empty, 0 bytes'),
-        ('{"id": "0", "gold": null, "scores": [NaN, 1]}', 'line 1: scores is'),
-        ('{"id": "0", "gold": null}', "line 1: no field 'scores'"),
-        (
-            '{"id": 0, "gold": null, "scores": [1]}\n{"id": 1, "gold": null, "scores": [1, 2]}',
-            'its lines have different numbers',
-        ),
-    ],
-)
-def test_damaged_predictions_are_not_submitted(tmp_path, text, message):
-    (tmp_path / 'p.jsonl').write_text(text)
-    assert refusal(glue_submission.read_scores, tmp_path / 'p.jsonl').startswith(
-        f'{tmp_path}/p.jsonl: {message}'
-    )
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(
-    'ids, labels, message',
-    [
-        (
-            '0123',
-            ['entailment', 'neutral'],
-            "prediction 'neutral' is not one of entailment, not_entailment",
-        ),
-        ('012', ['entailment', 'not_entailment'], '3 rows, must be 4'),
-        (
-            '0132',
-            ['entailment', 'not_entailment'],
-            "row 4: index '3', but the test set has 2 there",
-        ),
-    ],
-)
-def test_what_the_leaderboard_would_refuse_is_named(ids, labels, message):
-    assert refusal(glue_submission.check, 'RTE.tsv', ids, '0123', labels) == f'RTE.tsv: {message}'
-
-
-def test_predictions_of_another_test_file_are_not_submitted(submitted, tmp_path, indices):
-    config = submitted[0].copy_and_resolve_references()
-    shorter = indices | {'RTE.tsv': indices['RTE.tsv'][1:]}
-    config.submission.rte = stand_in(tmp_path, 'rte', f'{config.data}/RTE', shorter)
-    assert 'RTE.tsv: ' in refusal(submit, config, tmp_path / 'submission.zip')
-    assert not (tmp_path / 'submission.zip').exists()
+    rows = [{'id': 'a', 'scores': [0.1, 0.7]}]
+    assert glue_submission.member(rows, ['no', 'yes']) == 'index\tprediction\na\tyes\n'

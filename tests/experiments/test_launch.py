@@ -125,44 +125,22 @@ def test_the_gpu_jobset_s_command_runs_in_real_processes(tmp_path):
         processes=1,
     )
     small = (
-        'model.n_layer=1',
-        'model.n_embd=16',
-        'model.n_head=2',
-        'model.n_inner=16',
-        'model.n_ctx=16',
-        'model.dtype=float32',
-        'batch.size=8',
-        'train.steps=3',
-        'log_every=1',
-        'optimizer.warmup_steps=1',
+        'model.n_layer=1 model.n_embd=16 model.n_head=2 model.n_inner=16 model.n_ctx=16 '
+        'model.dtype=float32 batch.size=8 train.steps=3 log_every=1 optimizer.warmup_steps=1'
     )
-    arguments = [
-        one.replace('gs://BUCKET/runs/gpt1', str(tmp_path / 'run')).replace(
-            'gs://BUCKET/tokens', str(tmp_path / 'tokens')
-        )
-        for one in container['args']
-    ]
+    line = [sys.executable, '-m', 'gpt1_jax', *container['args']]
+    places = {'gs://BUCKET/runs/gpt1': tmp_path / 'run', 'gs://BUCKET/tokens': tmp_path / 'tokens'}
+    for name, place in places.items():
+        line = [word.replace(name, str(place)) for word in line]
+    line += [f'--config.{field}' for field in small.split()]
     address = f'localhost:{local.free_port()}'
+    pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.STDOUT, 'text': True}
     started = []
     for index in range(spec['completions']):
         environment = {one['name']: one.get('value') or str(index) for one in container['env']}
         environment |= {'JAX_COORDINATOR_ADDRESS': address, 'JOB_COMPLETION_INDEX': str(index)}
-        started.append(
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    '-m',
-                    'gpt1_jax',
-                    *arguments,
-                    *(f'--config.{field}' for field in small),
-                ],
-                cwd=ROOT,
-                env=os.environ | environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
+        environment = os.environ | environment
+        started.append(subprocess.Popen(line, cwd=ROOT, env=environment, **pipes))
     said = [process.communicate(timeout=300)[0] for process in started]
     assert [process.returncode for process in started] == [0] * len(started), said
     assert 'processes: 0 on ' in said[0] and 'step 3/3' in said[0] and 'step' not in said[1]
@@ -186,9 +164,3 @@ def test_a_closed_terminal_reaches_all_processes():
     assert [parent.stdout.readline() for _ in range(2)] == ['1\n'] * 2
     parent.send_signal(signal.SIGHUP)
     assert parent.wait(30) == 0
-
-
-def test_options_of_the_launcher_after_the_module_are_refused(capsys):
-    with pytest.raises(SystemExit):
-        local.main(['pretrain', '--workdir=x', '--processes=3'])
-    assert 'go before the module' in capsys.readouterr().err

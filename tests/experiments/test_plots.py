@@ -81,36 +81,25 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, message):
         (tmp_path / 'metrics.jsonl').write_text(content)
     assert plots.main([str(tmp_path), f'--out={tmp_path / "x.png"}']) == 1
     printed = capsys.readouterr().err
-    assert (
-        printed.startswith(f'error: {tmp_path}/metrics.jsonl: {message}')
-        and printed.count('\n') == 1
-    )
+    assert printed.startswith(f'error: {tmp_path}/metrics.jsonl: {message}')
+    assert printed.count('\n') == 1
 
 
 def test_the_command_draws_a_run_given_twice_once_and_no_loss_that_is_not_finite(
     tmp_path, monkeypatch, capsys
 ):
-    (tmp_path / 'metrics.jsonl').write_text(
-        '{"step": 1, "loss": 2}\n{"step": 2, "loss": NaN}\n'
-        '{"step": 3, "loss": 1e999}\n{"step": 4, "loss": 1}\n'
-        '{"step": 5, "loss": null}\n'
-    )
+    losses = ('2', 'NaN', '1e999', '1', 'null')
+    rows = [f'{{"step": {step}, "loss": {loss}}}\n' for step, loss in enumerate(losses, 1)]
+    (tmp_path / 'metrics.jsonl').write_text(''.join(rows))
     monkeypatch.chdir(tmp_path)
+    assert plots.read_curves(tmp_path)['loss'] == [(1, 2), (4, 1)]
     seen = []
-    real = plots.training_curves
-    monkeypatch.setattr(
-        plots, 'training_curves', lambda path, curves: (seen.append(curves), real(path, curves))
-    )
-    assert (
-        plots.main(['.', str(tmp_path)]) == 0
-        and capsys.readouterr().out == f'{tmp_path}/runs.png\n'
-    )
-    assert [one['loss'] for one in seen[0].values()] == [[(1, 2), (4, 1)]]
-    assert (tmp_path / 'runs.png').read_bytes().startswith(b'\x89PNG')
-    assert (
-        plots.main(['.', '--out=no/x.png']) == 1
-        and 'no/x.png: No such file' in capsys.readouterr().err
-    )
+    monkeypatch.setattr(plots, 'training_curves', lambda path, curves: seen.append(len(curves)))
+    assert plots.main(['.', str(tmp_path)]) == 0 and seen == [1]
+    assert capsys.readouterr().out == f'{tmp_path}/runs.png\n'
+    monkeypatch.undo()
+    assert plots.main([str(tmp_path), '--out=no/x.png']) == 1
+    assert 'no/x.png: No such file' in capsys.readouterr().err
 
 
 # Of tables
@@ -145,24 +134,7 @@ def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_
     transformer, lstm = drawn[0].axes[0].get_lines()[:2]
     assert transformer.get_xydata().tolist() == [[0, 0], [10, pytest.approx(1)]]
     assert lstm.get_xydata().tolist() == [[0, pytest.approx(0.5)], [10, 0]]
-    intervals = [
-        one.get_transform().transform(one.get_segments()[0])[:, 0]
-        for one in drawn[0].axes[0].collections
-    ]
-    # Beside each other
-    assert len({float(x) for both in intervals for x in both}) == len(intervals) == 2
-    ends = [y for one in drawn[0].axes[0].collections for _, y in one.get_segments()[0]]
-    low, high = drawn[0].axes[0].get_ylim()
-    assert low < min(ends) and max(ends) < high
-
-
-def test_the_interval_of_a_single_point_is_drawn(drawn):
-    with figures.panel('x.png', (2, 2), title='', xlabel='', ylabel='') as axes:
-        figures.draw_curve(
-            axes, [{'step': 3, 'value': 0.5, 'low': 0.4, 'high': 0.7}], color='black'
-        )
-        _, interval = axes.collections
-        assert interval.get_segments()[0].tolist() == [[3, 0.4], [3, 0.7]]
+    assert len(drawn[0].axes[0].collections) == 2  # an interval each
 
 
 @pytest.mark.parametrize(
@@ -189,34 +161,21 @@ def test_updates_are_labelled_whatever_they_span(steps, labels):
     plt.close(figure)
 
 
-def blimp_curves(last):
-    return [
-        {
-            'group': group,
-            'model': 'Transformer',
-            'points': [{'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, last)],
-        }
-        for group in (None, *PHENOMENA)
-    ]
+def test_published_models_are_drawn_and_the_decoder_as_far_as_our_curve_goes(drawn):
+    def draw(last):
+        points = [{'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, last)]
+        curve = {'model': 'Transformer', 'points': points}
+        curves = [curve | {'group': group} for group in (None, *PHENOMENA)]
+        blimp.draw_curves('x.png', curves, 2048)
+        return drawn[-1].axes
 
-
-def test_a_curve_that_ends_before_the_published_decoder_has_no_key_of_it(drawn):
-    blimp.draw_curves('x.png', blimp_curves(10_000), 2048)
-    assert blimp_published.DECODER not in drawn[0].axes[0].get_legend_handles_labels()[1]
-
-
-def test_the_published_models_are_drawn_and_the_decoder_as_far_as_our_curve_goes(drawn):
-    blimp.draw_curves('x.png', blimp_curves(50_000), 2048)
-    overall, *panels = drawn[0].axes
-    assert {one.sets for one in blimp_published.PAPER} <= {
-        line.get_ydata()[0] for line in overall.get_lines()
-    }
-    for group, panel in zip(PHENOMENA, panels, strict=True):
-        assert set(blimp_published.BY_PHENOMENON[group]) <= {
-            line.get_ydata()[0] for line in panel.get_lines()
-        }
-    (decoder,) = [
-        line for line in overall.get_lines() if line.get_label() == blimp_published.DECODER
-    ]
-    assert (decoder.get_xdata() * 2048).tolist()[:3] == pytest.approx([25e6, 50e6, 100e6])
+    overall, *panels = draw(50_000)
+    heights = [{line.get_ydata()[0] for line in axes.get_lines()} for axes in drawn[0].axes]
+    assert {one.sets for one in blimp_published.PAPER} <= heights[0]
+    for group, found in zip(PHENOMENA, heights[1:], strict=True):
+        assert set(blimp_published.BY_PHENOMENON[group]) <= found
+    decoder = blimp_published.DECODER
+    (line,) = [line for line in overall.get_lines() if line.get_label() == decoder]
+    assert (line.get_xdata() * 2048).tolist()[:3] == pytest.approx([25e6, 50e6, 100e6])
     assert overall.get_xlim()[1] * 2048 < 250e6
+    assert decoder not in draw(10_000)[0].get_legend_handles_labels()[1]  # it begins later

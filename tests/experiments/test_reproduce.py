@@ -1,6 +1,5 @@
 """The paper's experiments in stages, in small: tiny models, CoLA alone, jobs that are stopped,
-killed and resumed; the
-plan: which runs in which order."""
+killed and resumed; the plan: which runs in which order."""
 
 import contextlib
 import re
@@ -13,7 +12,7 @@ from experiments import tables
 from experiments.lib import runner
 from experiments.paper import figure2_layers, scores
 from experiments.reproduce import __main__ as reproduce
-from experiments.reproduce import inputs, plan, report
+from experiments.reproduce import inputs, plan
 from gpt1_jax import storage, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import lock, results
@@ -45,15 +44,6 @@ TINY = dict(
     finetune__batch__size=8,
     finetune__batch__eval_size=16,
     finetune__batch__fixed_lengths=(32,),
-)
-# Training rows of the sets as they are released; of those with more the 10,000 that are used.
-ROWS = dict(
-    cola=8551,
-    stsb=5749,
-    rte=2490,
-    mrpc=3668,
-    story_cloze=1497,
-    **dict.fromkeys(('sst2', 'qnli', 'mnli', 'qqp', 'snli'), 10_000),
 )
 
 
@@ -128,26 +118,14 @@ def test_a_whole_job_and_the_same_again_without_any_run(
     assert 'rte: no data: ' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    'stage, field, value',
-    [('pretrain', 'pretrain__seed', 1), ('pretrain_lstm', 'lstm_differs__model__n_units', 32)],
-)
-def test_other_settings_of_a_finished_model_are_refused(
-    small, given, straight, stage, field, value
-):
+def test_other_settings_of_a_finished_model_are_refused(small, given, straight):
     with pytest.raises(UserError, match='holds another run'):
-        reproduce.run(changed(small, **{field: value}), straight, stage, **given)
+        reproduce.run(changed(small, pretrain__seed=1), straight, 'pretrain', **given)
 
 
 def test_a_second_job_in_the_same_directory_is_refused(small, given, tmp_path):
     with lock.hold(tmp_path / 'out'), pytest.raises(UserError, match='holds the lock on .*out$'):
         reproduce.run(small, tmp_path / 'out', 'prepare', **given)
-
-
-def test_any_stage_may_be_the_first_where_the_model_is_given(small, given, straight, tmp_path):
-    config = changed(small, pretrained=str(straight / 'pretrain'), start=False)
-    reproduce.run(config, tmp_path / 'a' / 'out', 'small', data=given['data'])
-    assert len(results.read(tmp_path / 'a' / 'out' / 'commands.jsonl')) == 1
 
 
 @contextlib.contextmanager
@@ -165,17 +143,11 @@ def killed(module, name, before=lambda *_: None):
 
 def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_path, capsys):
     score = zero_shot.run
-    after_one_update = zero_shot, 'run', lambda config, steps: score(config, steps[:1])
     for stage, kill in {
         'prepare': killed(inputs.prepare_lib, 'prepare'),
         'pretrain': power_cut(5),
-        'zero_shot': killed(*after_one_update),
+        'zero_shot': killed(zero_shot, 'run', lambda config, steps: score(config, steps[:1])),
         'small': power_cut(7),
-        'layers': power_cut(7),
-        'pretrain_lstm': power_cut(5),
-        'zero_shot_lstm': killed(*after_one_update),
-        'lstm': power_cut(7),
-        'grid': power_cut(7),
         'report': killed(tables, 'run'),
     }.items():
         with kill:
@@ -354,13 +326,15 @@ def test_runs_side_by_side_have_the_results_of_those_in_turn(
     wanted = {row['key'] for row in results.read(straight / 'results.jsonl')}
     rows = results.read(out / 'results.jsonl')
     assert len({row['key'] for row in rows}) == 4 and {row['key'] for row in rows} < wanted
-    before = storage.read_json(straight / 'baselines.json')['rows']
-    after = storage.read_json(out / 'baselines.json')['rows']
-    assert [(row['baseline'], row['inputs']) for row in after] == [
-        (row['baseline'], row['inputs'])
-        for row in before
-        if row['baseline'] in ('constant', 'words', 'probe')
-    ]
+    rows_of = {
+        place: [
+            (row['baseline'], row['inputs'])
+            for row in storage.read_json(place / 'baselines.json')['rows']
+        ]
+        for place in (straight, out)
+    }
+    asked = 'constant', 'words', 'probe'
+    assert rows_of[out] == [row for row in rows_of[straight] if row[0] in asked]
     assert 'cola-full-0: done; ' in capsys.readouterr().out
     assert '15 steps of 8 rows' in next(out.glob('runs/cola-full-0-*.log')).read_text()
     reproduce.run(config, out, data=given['data'])
@@ -406,10 +380,7 @@ def test_fifteen_minutes_have_the_paper_s_model_and_ten_sets_under_two_condition
     assert [one.name for one in stages['sets'][:2]] == ['cola-full-0', 'cola-no_pretraining-0']
     assert len(stages['sets']) == 20 and plan.baselines_of(config, 'probes') == ('probe',)
     for one in stages['sets']:
-        rows = min(ROWS[one.task], one.config.data.train_rows)
-        updates = rows // one.config.batch.size * one.config.train.epochs
-        assert 598 <= updates and one.config.train.evaluate_every == one.config.train.epochs
-        assert one.config.train.epochs == 3 or updates - rows // one.config.batch.size < 600
+        assert one.config.train.evaluate_every == one.config.train.epochs
 
 
 def test_the_baselines_of_a_plan_are_those_of_the_program():
@@ -439,18 +410,10 @@ def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
     'change, stage, message',
     [
         ({'limits': {'smal': 1.0}}, None, "config.limits is .*'smal'.*one of 'pretrain',"),
-        (
-            {'limits': {'small': 0}},
-            None,
-            'config.limits is .* must be a number of minutes for each stage',
-        ),
+        ({'limits': {'small': 0}}, None, 'config.limits .* a number of minutes for each stage'),
         ({'processes': 0}, None, 'config.run_minutes needs config.processes'),
         ({'stages': ('pretrain', 'smal')}, None, "config.stages is .*'smal'.*one of 'pretrain',"),
-        (
-            {'runs__small__conditions': ('fulll',)},
-            None,
-            "config.runs.small.conditions is .'fulll'.*one of 'full',",
-        ),
+        ({'runs__small__conditions': ('fulll',)}, None, "small.conditions is .'fulll'.*one of"),
         ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
         ({}, 'pretrain', 'prepare comes first'),
         ({}, 'prepare', 'experiments.reproduce --data=DIR'),
@@ -472,26 +435,6 @@ def test_a_job_s_directory_is_a_local_one():
 def test_updates_up_to_the_last_are_saved():
     saved = plan.pretraining(reproduce.checked(load_config('one_gpu'), 'out')).checkpoint.keep_steps
     assert len(saved) == 8 and saved[0] == 11 and saved[-1] == 5700
-
-
-def test_the_report_says_how_many_rows_each_set_is_evaluated_on(small, straight):
-    config = changed(small, pretrained=str(straight / 'pretrain'))
-    config.finetune.data.eval_rows = 500
-    config.tasks.race = {'data': {'eval_rows': 80}}
-    assert 'Evaluated rows: 500 of a split at most, race 80.' in report.differences(config)
-
-
-def test_the_report_has_the_versions_of_the_machine_that_made_the_results(
-    small, straight, tmp_path
-):
-    rows = results.read(straight / 'results.jsonl')
-    for i, row in enumerate(rows):
-        row['commit'] = 'abc'
-        row['versions']['jax'] = ('8.1', '8.2')[i > 0]
-        results.append(tmp_path / 'results.jsonl', row)
-    config = changed(small, out=str(tmp_path), pretrained=str(straight / 'pretrain'))
-    facts = dict(report.facts(config, {}))
-    assert facts['commit'] == 'abc' and facts['jax'] == '8.1, 8.2'
 
 
 def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):

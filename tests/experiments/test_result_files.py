@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import baselines, false_winners, learning_curves, simulated_searches
+from experiments import baselines, learning_curves, simulated_searches
 from experiments.paper import scores
 from gpt1_jax.runs import results
 from tiny import ROOT
@@ -39,16 +39,16 @@ def test_the_last_loss_is_that_of_the_file(place):
 
 
 def test_the_front_page_has_the_quickstart_s_figures():
-    lines = table_rows(text(ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md'))
+    lines = table_rows(text(RESULTS / 'quickstart' / 'report.md'))
     accuracies = {row[0]: row[1:] for row in lines if len(row) == 5}
     front = {row[0]: row[1:] for row in table_rows(text(ROOT / 'README.md')) if len(row) == 5}
-    for theirs, ours in (
-        ('pronoun', '*he* or *him*?'),
-        ('word_order, zero-shot', 'word order, without fine-tuning'),
-    ):
-        pretrained, scratch, trigram, packaged = (
-            cell.partition(' ')[0] for cell in accuracies[theirs]
-        )
+    names = {
+        'pronoun': '*he* or *him*?',
+        'word_order, zero-shot': 'word order, without fine-tuning',
+    }
+    for theirs, ours in names.items():
+        values = [cell.partition(' ')[0] for cell in accuracies[theirs]]
+        pretrained, scratch, trigram, packaged = values
         assert front[ours] == [scratch, pretrained, trigram, packaged]
 
 
@@ -100,9 +100,7 @@ def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
         if idea in other_text:
             assert f'| {idea} | n/a | ' in report
             continue
-        interval = stats.ttest_rel(values, baseline).confidence_interval()
-        low = interval.low
-        high = interval.high
+        low, high = stats.ttest_rel(values, baseline).confidence_interval()
         mean = np.mean(np.subtract(values, baseline))
         assert f'| {idea} | {mean:+.4f} ({low:+.4f} to {high:+.4f}) | ' in report
         if idea in listed:
@@ -120,49 +118,38 @@ def test_the_ideas_of_the_front_page_are_those_of_their_report():
 
 
 def test_the_sets_of_ten_minutes_of_a_gpu_are_those_of_the_learning_curves_and_baselines():
-    found = json.loads(text(TEN_MINUTES / 'learning_curves.json'))
+    points = json.loads(text(TEN_MINUTES / 'learning_curves.json'))['points']
     known = scores.baselines(TEN_MINUTES / 'baselines.json')
     assert (
         text(TEN_MINUTES / 'learning_curves.md').rstrip()
-        == '\n'.join(learning_curves.lines(found, known)).rstrip()
+        == '\n'.join(learning_curves.lines(points, known)).rstrip()
     )
-    table = learning_curves.set_table(learning_curves.best_rows(found['points'], known))
+    table = learning_curves.set_table(learning_curves.best_rows(points, known))
     assert len(table) == 2 + 10 + 1
     for line in table[:-1]:
         assert line in page().splitlines()
 
 
 def test_the_packaged_model_s_sets_are_those_of_its_tables_and_baselines():
-    tables = {
-        row[0].split(' (')[0]: row
-        for row in table_rows(text(NOVELS / 'tables.md'))
-        if len(row) == 9
-    }
+    of_tables = table_rows(text(NOVELS / 'tables.md'))
+    tables = {row[0].split(' (')[0]: row for row in of_tables if len(row) == 9}
     known = scores.baselines(NOVELS / 'baselines.json')
     section = page().partition('## The packaged model')[2].partition('\n## ')[0]
-    sets = [row for row in table_rows(section) if len(row) == 9][1:]
-    assert len(sets) == 11 - 1
+    labels = {score.label: score for score in learning_curves.SCORES.values()}
+    _, *sets = [row for row in table_rows(section) if len(row) == 9]
+    assert len(sets) == 10
     beaten = 0
-    for name, _, pretrained, scratch, difference, constant, words, probe, by_random in sets:
+    for name, _, *shown in sets:
         of_set = tables[name]
-        assert [pretrained, scratch, difference] == [
-            of_set[1],
-            of_set[2],
-            f'{of_set[6]} ({of_set[7]})',
-        ]
-        score = next(score for score in learning_curves.SCORES.values() if score.label == name)
-        values = {kind: row['value'] for kind, row in scores.baseline_rows(known, score).items()}
-        assert words == scores.percent(
-            max(values[kind] for kind in scores.WITHOUT_MODEL if kind in values)
-        )
-        assert probe == scores.percent(values['probe'])
-        assert by_random == scores.percent(values['random'])
-        assert constant == (scores.percent(values['constant']) if 'constant' in values else '')
-        beaten += float(probe) > float(pretrained)
-    assert (
-        beaten == 7
-        and 'On seven of ten sets a linear probe of the frozen states beats fine-tuning' in section
-    )
+        rows = scores.baseline_rows(known, labels[name])
+        values = {kind: row['value'] for kind, row in rows.items()}
+        best = max(values[kind] for kind in scores.WITHOUT_MODEL if kind in values)
+        constant = scores.percent(values['constant']) if 'constant' in values else ''
+        counted = [scores.percent(value) for value in (best, values['probe'], values['random'])]
+        assert shown == [*of_set[1:3], f'{of_set[6]} ({of_set[7]})', constant, *counted]
+        beaten += float(counted[1]) > float(shown[0])
+    assert beaten == 7
+    assert 'On seven of ten sets a linear probe of the frozen states beats fine-tuning' in section
 
 
 def test_the_rates_are_those_of_their_rows():
@@ -173,10 +160,9 @@ def test_the_rates_are_those_of_their_rows():
     names = {'sst2': 'SST-2', 'qnli': 'QNLI', 'qqp': 'QQP (F1)', 'stsb': 'STS-B (Pearson)'}
     for task, by_rate in found.items():
         assert sorted(by_rate) == [1.4e-4, 2.8e-4, 5.6e-4]
-        cells = [
-            ', '.join(by_rate[rate][seed] for seed in sorted(by_rate[rate]))
-            for rate in sorted(by_rate)
-        ]
+        cells = []
+        for _, by_seed in sorted(by_rate.items()):
+            cells.append(', '.join(by_seed[seed] for seed in sorted(by_seed)))
         line = f'| {names.get(task, "three topics")} | {" | ".join(cells)} |'
         assert line in text(NOVELS / 'rates.md')
     assert {value for seeds in found['topics'].values() for value in seeds.values()} == {'100.0'}
@@ -188,11 +174,17 @@ def test_simulated_searches_are_those_of_their_file():
 
 
 def test_what_a_search_believes_is_counted_from_its_ideas():
-    folder = RESULTS / 'ideas' / 'nothing'
-    found = json.loads(text(folder / 'false_winners.json'))
-    lines = false_winners.lines(found)
-    assert text(folder / 'false_winners.md').rstrip() == '\n'.join(lines).rstrip()
-    assert not [line for line in lines if line not in page().splitlines()]
+    found = json.loads(text(RESULTS / 'ideas' / 'nothing' / 'false_winners.json'))
+    shown = {row[0]: row[1:] for row in table_rows(page()) if len(row) == 6}
+    rules = {
+        'one run': 'lower in one run',
+        'mean': 'lower in the mean of 4 runs',
+        'confirmed': 'screened with two runs, then confirmed on fresh seeds',
+    }
     for rule, counted in found['rules'].items():
-        assert [point['kind'] for point in counted['ideas']].count('better') == 6
+        kept = [idea for idea in counted['ideas'] if idea['kept']]
+        false = [idea['nats'] for idea in kept if idea['kind'] != 'better']
+        large = [nats for nats in false if nats <= -found['least']]
+        numbers = [counted['trials'], len(kept), f'{len(kept) - len(false)} of 6']
+        assert shown[rules[rule]] == [*map(str, numbers), str(len(false)), str(len(large))]
         assert rule == 'confirmed' or len(counted['ideas']) == 69

@@ -8,6 +8,7 @@ import pytest
 from gpt1_jax.configs import experiments as experiments_config
 from ml_collections import ConfigDict
 
+import outcomes
 from experiments.lib import run_list, runner
 from experiments.lib.run_list import finetune_runs as specs
 from gpt1_jax import finetuning, zero_shot
@@ -22,11 +23,8 @@ pytestmark = pytest.mark.full
 def config(tmp_path):
     config = experiments_config.get_config()
     cola(tmp_path / 'data' / 'CoLA')
-    config.pretrained, config.data, config.out = (
-        str(tmp_path / 'gpt'),
-        str(tmp_path / 'data'),
-        str(tmp_path / 'out'),
-    )
+    places = {'pretrained': 'gpt', 'data': 'data', 'out': 'out'}
+    config.update({field: str(tmp_path / name) for field, name in places.items()})
     config.seeds_small = (0, 1)
     return config
 
@@ -48,22 +46,11 @@ def trainer(monkeypatch):
         found.ran.append(directory.name)
         (directory / 'checkpoints' / '5' / 'params').mkdir(parents=True, exist_ok=True)
         (directory / 'predictions.jsonl').touch()
+        of_run = {'task': config.task, 'seed': config.seed, 'run': str(directory), 'n': 8}
+        of_run |= {'key': key(config), 'code': found.code, 'value': 1 / (config.seed + 2)}
         rows = [
-            {
-                'kind': 'finetune',
-                'task': config.task,
-                'split': split,
-                'group': None,
-                'n': 8,
-                'metric': metric,
-                'value': 1 / (config.seed + 2),
-                'selection': selection,
-                'seed': config.seed,
-                'key': key(config),
-                'code': found.code,
-                'run': str(directory),
-                'predictions': str(directory / 'predictions.jsonl'),
-            }
+            outcomes.row(**of_run, split=split, selection=selection, metric=metric)
+            | {'predictions': str(directory / 'predictions.jsonl')}
             for split in config.eval.splits
             for selection in config.eval.selections
             for metric in ('matthews', 'accuracy')
@@ -77,8 +64,8 @@ def trainer(monkeypatch):
     return found
 
 
-def statuses(outcomes):
-    return [outcome.status for outcome in outcomes]
+def statuses(runs):
+    return [run.status for run in runs]
 
 
 def carried_out(config, settings=None, **more):
@@ -164,8 +151,8 @@ def test_a_run_of_other_code_is_done_again_unless_any_version_will_do(config, tr
 @pytest.mark.parametrize('error', [UserError('the loss is nan'), ValueError('the loss is nan')])
 def test_a_failing_run_is_one_line_and_the_rest_goes_on(config, trainer, error, capsys):
     trainer.broken = {0: error}
-    outcomes = runner.carry_out(config, specs(config, 'cola', 'full'))
-    assert statuses(outcomes) == ['failed', 'ran'] and 'the loss is nan' in outcomes[0].error
+    done = runner.carry_out(config, specs(config, 'cola', 'full'))
+    assert statuses(done) == ['failed', 'ran'] and 'the loss is nan' in done[0].error
     assert capsys.readouterr().out.count('cola-full-0: failed: ') == 1
     assert len(list(pathlib.Path(config.out).glob('runs/*.error.txt'))) == (
         not isinstance(error, UserError)
@@ -191,13 +178,7 @@ def test_an_interrupt_stops_all(config, trainer, error):
         ('data', 'nowhere', 'nowhere: no such directory'),
         ('pretrained', '', 'give --config.pretrained'),
         ('pretrained', 'nowhere', 'nowhere: not a run directory'),
-        (
-            'seeds',
-            (),
-            r'config.seeds is '
-            r'\(\), must be a '
-            r'tuple',
-        ),
+        ('seeds', (), r'config.seeds is \(\), must be a tuple'),
         ('grid', {'train': {'epochs': 3}}, 'config.grid'),
         ('tasks', {'cola': 3}, 'config.tasks is'),
     ],
@@ -225,15 +206,8 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
     def run(one, steps):
         scored.append(list(steps))
         rows = [
-            {
-                'kind': 'zero_shot',
-                'task': 'cola',
-                'split': 'dev',
-                'step': step,
-                'key': f'k{step}',
-                'metric': metric,
-                'predictions': __file__,
-            }
+            outcomes.row(kind='zero_shot', task='cola', step=step, key=f'k{step}', metric=metric)
+            | {'predictions': __file__}
             for step in steps
             for metric in ('matthews', 'accuracy')
         ]
@@ -246,40 +220,22 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
         runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
         for steps in ((10, 20), (10, 20, 30), (10, 30))
     )
-    assert scored == [[10, 20], [30]] and [row['step'] for row in more.rows] == [
-        10,
-        10,
-        20,
-        20,
-        30,
-        30,
-    ]
+    assert scored == [[10, 20], [30]]
+    assert [row['step'] for row in more.rows] == [10, 10, 20, 20, 30, 30]
     assert fewer.status == 'done'
 
 
-@pytest.mark.parametrize(
-    'program, data, out, how, said',
-    [
-        (
-            'tables',
-            '--config.data',
-            '--config.out',
-            ('--only=table4', '--dry_run'),
-            'cola-full-0: ',
-        ),
-        ('reproduce', '--data', '--out', ('--stage=prepare',), ''),
-    ],
-)
-def test_a_model_may_be_named(config, tmp_path, program, data, out, how, said):
+def test_a_model_may_be_named(config, tmp_path):
     """The model of the package: imported into the cache, then a run like any other."""
     done = python(
         '-m',
-        f'experiments.{program}',
+        'experiments.tables',
         '--config.pretrained=novels',
-        f'{data}={config.data}',
-        f'{out}={config.out}',
-        *how,
+        f'--config.data={config.data}',
+        f'--config.out={config.out}',
+        '--only=table4',
+        '--dry_run',
         check=0,
         env={'GPT1_JAX_CACHE': str(tmp_path / 'cache')},
     )
-    assert said in done.stdout
+    assert 'cola-full-0: ' in done.stdout

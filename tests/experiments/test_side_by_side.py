@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from ml_collections import ConfigDict
 
 from experiments.lib import side_by_side
 from gpt1_jax.errors import UserError
@@ -37,6 +38,10 @@ def jobs(directory, *names):
     ]
 
 
+def two_at_a_time(minutes=None):
+    return ConfigDict({'processes': 2, 'run_minutes': minutes})
+
+
 def ends(pid):
     """Whether a process ends within some seconds."""
     for _ in range(100):
@@ -52,7 +57,7 @@ def test_a_crash_a_mistake_and_a_call_that_takes_too_long_are_lines_and_the_othe
     tmp_path, capsys
 ):
     wanted = jobs(tmp_path, 'sleep', 'crash', 'mistake', 'fine')
-    found = {one.job.name: one for one in side_by_side.call(wanted, 2, seconds=40.0)}
+    found = {one.job.name: one for one in side_by_side.call(wanted, two_at_a_time(2 / 3))}
     assert found['crash'].error == 'its process ended with status 3'
     assert found['mistake'].error == 'UserError: no such file'
     assert (found['sleep'].error, found['sleep'].value) == ('took over 0:00:40', None)
@@ -67,14 +72,16 @@ def test_a_crash_a_mistake_and_a_call_that_takes_too_long_are_lines_and_the_othe
 @pytest.mark.quick
 def test_in_this_process_a_mistake_is_the_callers_and_none_starts_once_it_may_not(tmp_path, capsys):
     left = iter([True, False])
-    done = list(side_by_side.call(jobs(tmp_path, 'fine', 'other'), may_start=lambda: next(left)))
+    in_turn = ConfigDict({'processes': 0})
+    wanted = jobs(tmp_path, 'fine', 'other')
+    done = list(side_by_side.call(wanted, in_turn, lambda: next(left)))
     assert [one.value for one in done] == [('fine', os.getpid())]
     with pytest.raises(UserError, match='no such file'):
-        list(side_by_side.call(jobs(tmp_path, 'mistake')))
+        list(side_by_side.call(jobs(tmp_path, 'mistake'), in_turn))
 
 
 def test_processes_end_when_the_caller_stops(tmp_path):
-    calls = side_by_side.call(jobs(tmp_path, 'sleep', 'fine'), 2)
+    calls = side_by_side.call(jobs(tmp_path, 'sleep', 'fine'), two_at_a_time())
     with contextlib.closing(calls):
         assert next(calls).job.name == 'fine'
         for _ in range(600):
@@ -89,7 +96,7 @@ def test_processes_end_when_their_parent_is_killed(tmp_path):
         'import pathlib, sys\nfrom experiments.lib import side_by_side\nimport test_side_by_side '
         'as module\n'
         'if __name__ == "__main__":\n'
-        '    list(side_by_side.call(module.jobs(pathlib.Path(sys.argv[1]), "sleep"), 1))'
+        '    list(side_by_side.call(module.jobs(pathlib.Path(sys.argv[1]), "sleep"), module.two_at_a_time()))'
     )
     (tmp_path / 'parent.py').write_text(code)
     paths = [ROOT, ROOT / 'tests' / 'helpers', ROOT / 'tests' / 'experiments']

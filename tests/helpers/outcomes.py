@@ -6,6 +6,12 @@ from tiny import predictions
 HARD = 1000  # items of a fixture set
 
 
+def row(**fields):
+    """A row of results.jsonl of a fine-tuned run."""
+    usual = {'kind': 'finetune', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'seed': 0}
+    return usual | {'selection': 'final'} | fields
+
+
 class Made:
     """outcomes: of the runs that were added."""
 
@@ -24,28 +30,14 @@ class Made:
         metric='accuracy',
         selections=('final', 'best'),
         value=None,
-        group=None,
     ):
         """right: the number of items that are right. The first items are."""
         rows = []
         for selection in selections:
             path = self.directory / f'{task}-{condition}-{seed}-{split}-{selection}.jsonl'
-            where = predictions(path, right, n)
-            rows.append(
-                {
-                    'kind': 'finetune',
-                    'task': task,
-                    'split': split,
-                    'group': group,
-                    'n': n,
-                    'metric': metric,
-                    'value': right / n if value is None else value,
-                    'selection': selection,
-                    'seed': seed,
-                    'step': 10_000,
-                    'predictions': where,
-                }
-            )
+            of_run = {'task': task, 'split': split, 'metric': metric, 'seed': seed}
+            of_run |= {'selection': selection, 'predictions': predictions(path, right, n), 'n': n}
+            rows.append(row(**of_run, value=right / n if value is None else value))
         self._append(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', rows)
 
     def zero_shot(self, task, condition, curve, metric='accuracy', **fields):
@@ -53,20 +45,10 @@ class Made:
         rows = []
         for step, right in curve.items():
             path = self.directory / f'zero_shot-{task}-{condition}-{step}.jsonl'
-            rows.append(
-                {
-                    'kind': 'zero_shot',
-                    'task': task,
-                    'split': 'dev',
-                    'group': None,
-                    'n': HARD,
-                    'metric': metric,
-                    'value': right / HARD if metric == 'accuracy' else 2 * right / HARD - 1,
-                    'step': step,
-                    'predictions': predictions(path, right, HARD),
-                }
-                | fields
-            )
+            of_step = {'task': task, 'metric': metric, 'step': step, 'n': HARD}
+            of_step |= {'kind': 'zero_shot', 'selection': None}
+            of_step['value'] = right / HARD if metric == 'accuracy' else 2 * right / HARD - 1
+            rows.append(row(**of_step, predictions=predictions(path, right, HARD), **fields))
         self._append(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', rows)
 
     def _append(self, name, task, condition, seed, kind, rows):
