@@ -132,10 +132,12 @@ def test_a_layer_imports_only_the_layers_below_it(module):
 
 def test_no_module_imports_a_program():
     found = {(module, name) for name in PROGRAMS for module in importers(name)}
-    # The package for type checkers only; verify, a search and the Python interface train
+    # The package for type checkers only; verify, a search and the Python interface train, and a
+    # certificate's trials are scored on unseen text
     assert found == {
         ('', 'api'),
         ('ablation.ablate', 'pretraining'),
+        ('ablation.certificate', 'perplexity'),
         ('ablation.ideas', 'pretraining'),
         ('ablation.trials', 'pretraining'),
         ('verify', 'pretraining'),

@@ -67,8 +67,9 @@ def run(books: str, directory: pathlib.Path, out: pathlib.Path) -> dict:
             'novels - trigram': scores.signed(difference),
             'novels against the trigram': report.verdict(difference),
         }
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    about['memory, GB'] = round(peak * (1 if sys.platform == 'darwin' else 1024) / 1e9, 2)
+    unit = {'darwin': 1}.get(sys.platform, 1024)  # bytes, of ru_maxrss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    about['memory, GB'] = round(peak / 1e9, 2)
     about |= {'processor': report.processor()} | provenance.versions()
     storage.write_json(out, about)
     return about
