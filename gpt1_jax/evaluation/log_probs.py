@@ -1,4 +1,4 @@
-"""Section 5, Zero-shot Behaviors: log-probabilities of given tokens under a pretrained model.
+"""Sections 4.1 and 5: log-probabilities of given tokens under a pretrained model.
 
 Sequences with a common prefix, such as the answers to a question, share one forward pass over the
 prefix (a KV cache). Logits are computed only at scored positions. Sequences of similar length are
@@ -88,9 +88,9 @@ def by_token(
 ) -> np.ndarray:
     """The log-probability in nats of each token of a text after the first: float64[n - 1].
 
-    ids: int[n], n >= 2. A window of n_ctx tokens starts every `stride` tokens, by default every
-    n_ctx. The first window scores all of its targets. Later windows score the last `stride`, which
-    have at least n_ctx - stride + 1 tokens of context.
+    ids: int[n], n >= 2. A window of n_ctx tokens and their targets starts every `stride` tokens, by
+    default every n_ctx. Each target is scored in the first window that holds it, after at least
+    n_ctx - stride + 1 tokens if that window is a later one.
     """
     n_ctx = model.config.n_ctx
     stride = stride or n_ctx
