@@ -24,6 +24,7 @@ from gpt1_jax import perplexity, rules, storage, user_code
 from gpt1_jax.ablation import ideas, ledger, text, trials
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.configs import pretrain
+from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance
 
@@ -153,6 +154,10 @@ def verify(
     on which the trials are scored too. UserError naming what was forged, what is missing, or what
     this machine found otherwise.
     """
+    if unseen:  # said before anything is trained
+        if several == 1:
+            raise UserError('--unseen compares an idea with its baseline: give --trials=2 or more')
+        corpus_lib.expand(unseen)
     contents = read(file)
     row = recompute(contents, file)
     if contents['code'] and not trusted:
@@ -316,8 +321,6 @@ def on_unseen(replayed: Sequence[Replayed], file: pathlib.Path) -> str:
     """
     of_idea = [one for one in replayed if one.idea != BASELINE]
     of_baseline = [one for one in replayed if one.idea == BASELINE]
-    if not of_baseline:
-        raise UserError('--unseen compares an idea with its baseline: give --trials=2 or more')
 
     def difference(field):
         ours, theirs = ([getattr(one, field) for one in side] for side in (of_idea, of_baseline))

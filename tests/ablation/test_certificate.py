@@ -162,7 +162,9 @@ def test_a_gain_that_is_only_on_the_validation_text_is_refused():
     ):
         certificate.on_unseen([replayed('mine', 2.4, 2.56), baseline], 'FILE')
     with pytest.raises(UserError, match='--unseen compares .* --trials=2'):
-        certificate.on_unseen([replayed('mine', 2.4, 2.5)], 'FILE')
+        certificate.verify('FILE', 1, True, None, None, ['novels'])
+    with pytest.raises(UserError, match='nowhere.txt: no such file'):
+        certificate.verify('FILE', 2, True, None, None, ['nowhere.txt'])
 
 
 @pytest.mark.full
