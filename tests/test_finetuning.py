@@ -238,7 +238,7 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data
         ({'batch__size': 64}, '40 training rows are less'),
         ({'data__dir': 'no/such/dir'}, 'no/such/dir/train.tsv: no such file'),
         ({'lm_weight': -1.0}, 'config.lm_weight is -1.0'),
-        ({'task': 'custom'}, 'config.custom is None, must be'),
+        ({'task': 'custom'}, 'config.task = custom goes with --data=FILE'),
         ({'results': 'no/such/dir/results.jsonl'}, 'there is no directory no/such/dir'),
     ],
 )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import reference
-from gpt1_jax import finetuning, pretraining
+from gpt1_jax import finetuning, pretraining, user_code
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, kv_cache, ops
@@ -146,7 +146,13 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
     setting = finetuning.resolve(
         finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
     )
-    key = finetuning._key(setting)
+
+    def key():
+        code = user_code.digests(setting.config.to_dict() | {'model': setting.sizes})
+        return finetuning._key(dataclasses.replace(setting, code=code))
+
+    before = key()
+    assert before == finetuning._key(setting)
     rows = finetuning.run(setting.config, tmp_path / 'cola')
     tuned = workdir.load(tmp_path / 'cola')
     assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint'][
@@ -154,7 +160,7 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
     ].keys() == {PRE_NORM, relu}
     assert rows and load.fine_tuned(tuned).params['backbone']['ln_f']['scale'].shape == (16,)
     idea.write_text(idea.read_text() + '\n# edited\n')
-    assert finetuning._key(setting) != key
+    assert key() != before
     with pytest.raises(UserError, match='which has changed since'):
         workdir.load(tuned.path)
 

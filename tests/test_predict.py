@@ -187,7 +187,7 @@ def test_a_table_is_read_in_the_encoding_of_the_run_or_another(tmp_path):
     for encoding, named in (('cp1252', None), ('utf-8', 'utf-8'), ('mac-roman', 'mac-roman')):
         file.write_bytes('text\nNó “river”\n'.encode(encoding))
         predict.run(path, file, target, encoding=named)
-        assert target.read_text().startswith('text,prediction\nNó “river”,')
+        assert target.read_text('utf-8-sig').startswith('text,prediction\nNó “river”,')
     path, _ = fitted(tmp_path / 'cola', 'cola')
     with pytest.raises(UserError, match='^--encoding=cp1252: files of cola are UTF-8$'):
         predict.run(path, file, target, encoding='cp1252')
