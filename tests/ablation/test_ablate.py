@@ -429,14 +429,14 @@ def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
     monkeypatch.setattr(user_code, '_everything_trusted', True)
     rows = program.run(config, out, confirm=True)
     confirmed = [row for row in rows if row['stage'] == 'confirm']
-    assert [row['idea'] for row in confirmed] == ['faster', 'code']
+    assert [row['idea'] for row in confirmed] == ['code', 'faster']  # the best first
     for row in confirmed:
         assert row['updates'] == 12 and row['seeds'] == [1000, 1001, 1002]
         assert row['verdict'] == 'better' and row['key'] in ledger.believed(rows)
     trained = [row['seed'] for row in results.read(out / 'results.jsonl') if row['updates'] == 12]
     assert sorted(trained) == sorted([1000, 1001, 1002] * 3)
     page = (out / 'report.md').read_text()
-    assert 'Believed to be better: faster, code.' in page and 'to confirm: none.' in page
+    assert 'Believed to be better: code, faster.' in page and 'to confirm: none.' in page
     before = len(rows)
     assert len(program.run(config, out, confirm=True)) == before  # nothing is left to confirm
 
