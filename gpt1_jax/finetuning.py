@@ -167,7 +167,7 @@ def resolve(config: ConfigDict) -> Setting:
     user_code.trust(config)
     config = config.copy_and_resolve_references()
     if config.task == 'custom' and 'custom' in config:
-        config.data.dir = config.custom.data
+        config.data.dir = config.custom.get('data')
     scratch = config.init_from is None
     target = storage.path(config.results) if config.results else None
     flag = '--init_from=novels' if config.task == 'custom' else '--config.init_from=novels'

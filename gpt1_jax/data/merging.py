@@ -19,9 +19,9 @@ PART = re.compile(r'part-\d{5,9}-of-(\d{5,9})')  # Part.name
 def merge(out: storage.Path) -> dict:
     """Merge the parts in a directory, and return the manifest.
 
-    UserError if a part is missing, unfinished or damaged, if
-    there are parts of different divisions, if the parts were made from different inputs or with
-    different tokenizers, or if a split would be empty.
+    UserError if a part is missing, unfinished or damaged, if there are parts of different
+    divisions, if the parts were made from different inputs or with different tokenizers, or if a
+    split would be empty.
     """
     parts = _parts(out)
     inputs = _common_inputs(parts)

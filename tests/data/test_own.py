@@ -374,6 +374,7 @@ def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, 
         ({'score': (4, 1)}, '--score=4,1: must be LOW,HIGH, two numbers'),
         ({'score': (1, 4), 'choices': ('a',)}, 'choices and score are both given'),
         ({'labels': ('a',)}, None),
+        ({'lable': 'l'}, "config.custom: got an unexpected keyword argument 'lable'"),
     ],
 )
 def test_names_that_do_not_fit_together_are_one_line(fields, message):

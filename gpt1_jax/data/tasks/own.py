@@ -193,8 +193,15 @@ class Table:
 
 
 def of(fields: Mapping[str, Any], labels: Sequence[str] | None = None) -> Task:
-    """The Task of a plain dict of configs/custom.py's fields. Arguments and errors as in `task`."""
-    return task(**fields, labels=labels)
+    """The Task of a plain dict of configs/custom.py's fields. Arguments and errors as in `task`.
+
+    UserError also for a field that is missing or unknown.
+    """
+    try:
+        given = inspect.signature(task).bind(**fields, labels=labels)
+    except TypeError as error:
+        raise UserError(f'config.custom: {error}') from None
+    return task(*given.args, **given.kwargs)
 
 
 def task(
