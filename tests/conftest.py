@@ -42,6 +42,15 @@ jax.config.update('jax_num_cpu_devices', 8)
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 
 
+@pytest.fixture(autouse=True)
+def hang_up():
+    """SIGHUP as before: a run that a test stops in this process ignores it from then on
+    (gpt1_jax/training/preemption.py), and so would all programs that later tests start."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture(scope='session')
 def pretrained(tmp_path_factory):
     """The path of a run of four steps, of which 2 and 4 are saved, to be fine-tuned and scored."""

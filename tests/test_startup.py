@@ -16,15 +16,13 @@ HUGE_PAGES = pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled')
 
 
 def begin(*words):
-    """A process of Python, with the default of SIGHUP, which another test here may have left
-    ignored."""
+    """A process of Python."""
     return subprocess.Popen(
         [sys.executable, *words],
         cwd=ROOT,
         text=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
 
 

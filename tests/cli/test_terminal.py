@@ -56,15 +56,6 @@ def rows(base, name):
     ]
 
 
-@pytest.fixture(scope='module', autouse=True)
-def hang_ups_count():
-    """SIGHUP's default, which processes started here inherit: a run that another test stopped in
-    this process has left it ignored (gpt1_jax/training/preemption.py)."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 @pytest.fixture
 def begin():
     """Starts a process, which is killed after the test if it still runs."""
@@ -86,7 +77,7 @@ def wait_for_a_row(base, name, process):
 
 
 @pytest.fixture(scope='module')
-def straight(base, hang_ups_count):
+def straight(base):
     """The rows of a run under nohup, whose SIGHUP in the middle does nothing."""
     process = subprocess.Popen(
         ['nohup', *arguments(base, 'straight')],
