@@ -38,12 +38,12 @@ def run(sizes, kind, microbatches=1):
 @pytest.mark.parametrize(
     'sizes, kind, microbatches',
     [
-        ((8, 1, 1), 'gpt', 1),
-        ((2, 4, 1), 'gpt', 1),
-        ((2, 2, 2), 'gpt', 1),
         ((2, 2, 2), 'gpt', 2),
         ((2, 2, 2), 'lstm', 1),
-        ((1, 1, 8), 'lstm', 4),
+        pytest.param((8, 1, 1), 'gpt', 1, marks=pytest.mark.full),
+        pytest.param((2, 4, 1), 'gpt', 1, marks=pytest.mark.full),
+        pytest.param((2, 2, 2), 'gpt', 1, marks=pytest.mark.full),
+        pytest.param((1, 1, 8), 'lstm', 4, marks=pytest.mark.full),
         pytest.param((1, 1, 1), 'gpt', 4, marks=pytest.mark.slow),
     ],
     ids=str,

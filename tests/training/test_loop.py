@@ -16,21 +16,37 @@ import numpy as np
 import pytest
 
 from gpt1_jax.errors import Interrupted, UserError
-from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.parallel import xla_options
-from gpt1_jax.training import compiling, log_window, losses, optimizer, optimizer_config, profiling
+from gpt1_jax.training import compiling, log_window, optimizer, optimizer_config, profiling
 from gpt1_jax.training import loop as loop_lib
 from gpt1_jax.training.intervals import Intervals
 from gpt1_jax.training.prefetch import Batches
-from meshes import hyper, init, mesh_of, pretraining
+from meshes import hyper, mesh_of
 
 HYPER = hyper()
-MODEL = GPT(GPTConfig(vocab_size=50, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32))
 
 
-@functools.lru_cache
-def program():
-    return pretraining(MODEL)
+def bigram(params, batch, key, hyper):
+    """The loss of a bigram model, which is not finite where a row's weight is not; its gradient,
+    where all `still` are 0."""
+    logits = jax.nn.log_softmax(params['kernel'][batch['tokens'][:, :-1]])
+    of_tokens = jnp.take_along_axis(logits, batch['tokens'][:, 1:, None], axis=2)
+    still = jnp.sqrt(jnp.mean(jnp.square(params['kernel'])) * jnp.mean(batch['still']))
+    return still - jnp.mean(jnp.mean(of_tokens, axis=(1, 2)) * batch['weight']), {}
+
+
+def make(microbatches=1):
+    return loop_lib.make_program(
+        lambda seed: {'kernel': jax.random.normal(jax.random.key(seed), (50, 50))},
+        bigram,
+        optimizer.adam(),
+        optimizer_config.schedule('cosine'),
+        mesh_of((1, 1, 1)),
+        microbatches,
+    )
+
+
+program = functools.cache(make)
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +56,10 @@ def no_thread_stays():
     assert not [thread for thread in threading.enumerate() if thread.name.startswith('prefetch')]
 
 
-def batch(step, rows):
-    return {'tokens': np.random.default_rng(step).integers(0, 50, (16, 9)).astype(np.int32)[rows]}
+def batch(step, rows, length=9):
+    tokens = np.random.default_rng(step).integers(0, 50, (16, length)).astype(np.int32)
+    ones = np.ones(16, np.float32)
+    return {'tokens': tokens[rows], 'weight': ones[rows], 'still': ones[rows]}
 
 
 NEVER = 1000  # steps
@@ -49,7 +67,7 @@ NEVER = 1000  # steps
 
 def test_the_step_is_compiled_with_xla_s_options_for_the_mesh_s_platform(monkeypatch):
     monkeypatch.setattr(xla_options, 'of', lambda platform: {f'no_option_for_{platform}': True})
-    p = pretraining(MODEL)
+    p = make()
     state = p.init(jnp.uint32(0))
     with pytest.raises(jax.errors.JaxRuntimeError, match='no_option_for_cpu'):
         p.step(state, batch(0, slice(16)), HYPER)
@@ -202,7 +220,7 @@ def test_a_step_that_compiles_is_not_timed(monkeypatch, log_every, rates):
         return p.step(state, placed, hyper)
 
     def read(step, rows):
-        return {'tokens': batch(step, rows)['tokens'][:, : lengths[step]]}
+        return batch(step, rows, lengths[step])
 
     calls = loop(
         p._replace(step=step), 7, read, log_every=log_every, evaluate_every=NEVER, save_every=NEVER
@@ -213,10 +231,10 @@ def test_a_step_that_compiles_is_not_timed(monkeypatch, log_every, rates):
 
 def test_a_line_says_that_the_step_is_compiled_and_how_long_it_took(capsys, monkeypatch):
     monkeypatch.setattr(compiling, 'PATIENCE_S', 1000)
-    p = pretraining(MODEL, microbatches=2)
+    p = make(microbatches=2)
 
     def read(step, rows):
-        return {'tokens': batch(step, rows)['tokens'][:, : 9 - step % 2]}
+        return batch(step, rows, 9 - step % 2)
 
     loop(p, 4, read)
     assert re.fullmatch(r'compiling the training step \.\.\. \d+ s\n', capsys.readouterr().err)
@@ -249,46 +267,27 @@ def test_steps_of_another_process_do_not_count_in_the_pace(monkeypatch):
     assert window.row(1000, 10) == {'learning_rate': 0.1, 'tokens_per_s': 50, 'seconds_left': 200}
 
 
-@functools.lru_cache
-def weighted():
-    """A program whose loss is not finite where a row's weight is not; its gradient, where all
-    `still` are 0."""
+def bad_at(*steps, name='weight', value=np.nan):
+    def read(step, rows):
+        found = batch(step, rows)
+        if step in steps:
+            found[name] = np.full_like(found[name], value)
+        return found
 
-    def loss(params, batch, key, hyper):
-        hidden, table = MODEL.apply({'params': params}, batch['tokens'][:, :-1], key)
-        # At 0 its slope is infinite
-        still = jnp.sqrt(jnp.mean(jnp.square(hidden)) * jnp.mean(batch['still']))
-        rows = table[: MODEL.config.vocab_size]
-        of_windows = losses.pretraining_loss(hidden, rows, batch['tokens'][:, 1:])
-        return jnp.mean(of_windows * batch['weight']) + still, {}
-
-    return loop_lib.make_program(
-        init(MODEL, None),
-        loss,
-        optimizer.adam(),
-        optimizer_config.schedule('cosine'),
-        mesh_of((1, 1, 1)),
-    )
+    return read
 
 
-def bad_at(*steps, name='weight'):
-    bad = {'weight': np.nan, 'still': 0}[name]
-    return lambda step, rows: (
-        batch(step, rows)
-        | {
-            one: np.full(16, bad if one == name and step in steps else 1, np.float32)[rows]
-            for one in ('weight', 'still')
-        }
-    )
-
-
-@pytest.mark.parametrize('name, waits', [('weight', True), ('weight', False), ('still', True)])
-def test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched(name, waits):
-    p = weighted()
+@pytest.mark.parametrize(
+    'name, value, waits', [('weight', np.nan, True), ('weight', np.nan, False), ('still', 0, True)]
+)
+def test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched(
+    name, value, waits
+):
+    p = program()
     calls = loop(
         p,
         12,
-        bad_at(7, name=name),
+        bad_at(7, name=name, value=value),
         save_every=8 if waits else NEVER,
         log_every=NEVER,
         evaluate_every=NEVER,
@@ -310,7 +309,7 @@ def test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched
 
 
 def test_bad_batches_are_skipped_as_often_as_allowed_and_counted():
-    p = weighted()
+    p = program()
     calls = loop(p, 9, bad_at(2, 5), hyper=HYPER | {'skips': np.int32(2)}, log_every=1)
     assert int(calls.state.step) == 9 and int(calls.state.skipped) == 2
     assert [m.get('skipped') for _, m in calls.logged] == [None, None, 1, 1, 1, 2, 2, 2, 2]
