@@ -121,25 +121,6 @@ def test_a_set_without_data_is_named_and_left_out(config, capsys):
         learning_curves.run(config)
 
 
-def test_runs_that_fail_are_named_after_the_curves_are_written(config, monkeypatch):
-    """Where the conditions have no seed in common there is no difference."""
-    train = runner._do
-    monkeypatch.setattr(
-        runner,
-        '_do',
-        lambda config, run: (
-            dataclasses.replace(run, status='failed')
-            if (run.seed == 0) == ('full' in run.name)
-            else train(config, run)
-        ),
-    )
-    with pytest.raises(UserError, match='^4 runs failed: sst2-full@rows=40,'):
-        learning_curves.run(config)
-    page = (pathlib.Path(config.out) / 'learning_curves.md').read_text().partition('## Each set')[0]
-    rows = [line for line in page.splitlines() if line.startswith('| SST-2')]
-    assert len(rows) == 2 and all(line.split(' | ')[4] == '' for line in rows)
-
-
 def test_fewer_rows_than_a_batch_are_a_line_before_anything_is_trained(config):
     config.curves.rows = (4,)
     with pytest.raises(UserError, match='^sst2: 4 training rows are fewer than a batch, 8$'):

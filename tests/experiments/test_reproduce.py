@@ -427,16 +427,6 @@ def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(
         reproduce.run(override(load_config('one_gpu'), change), tmp_path, stage)
 
 
-def test_a_job_s_directory_is_a_local_one():
-    with pytest.raises(UserError, match="^--out is 'gs://bucket/out', must be a local directory"):
-        reproduce.checked(load_config('one_gpu'), 'gs://bucket/out')
-
-
-def test_updates_up_to_the_last_are_saved():
-    saved = plan.pretraining(reproduce.checked(load_config('one_gpu'), 'out')).checkpoint.keep_steps
-    assert len(saved) == 8 and saved[0] == 11 and saved[-1] == 5700
-
-
 def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):
     config = changed(
         small,
