@@ -164,7 +164,7 @@ TINY = GPTConfig(vocab_size=10, n_special=3, n_ctx=12, n_embd=8, n_layer=2, n_he
     'head, n_labels, lengths',
     [
         ('classify', 3, [(5,), (12,), (9,), (7,)]),
-        ('similarity', 2, [(5, 5), (12, 12)]),
+        pytest.param('similarity', 2, [(5, 5), (12, 12)], marks=pytest.mark.full),
         ('choice', 1, [(5, 12), (9, 6), (7, 7), (12, 4)]),
     ],
 )
@@ -191,7 +191,10 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
 
 @pytest.mark.parametrize(
     'head, n_labels, lengths',
-    [('classify', 3, [(5,), (9,), (7,), (8,)]), ('choice', 1, [(5, 9), (9, 6), (7, 7), (8, 4)])],
+    [
+        pytest.param('classify', 3, [(5,), (9,), (7,), (8,)], marks=pytest.mark.full),
+        ('choice', 1, [(5, 9), (9, 6), (7, 7), (8, 4)]),
+    ],
 )
 def test_neither_the_fine_tuning_loss_nor_its_gradient_depends_on_the_padded_length(
     head, n_labels, lengths

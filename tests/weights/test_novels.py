@@ -76,6 +76,7 @@ def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
     assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(15.35, rel=0.01)
 
 
+@pytest.mark.full
 def test_transformers_goes_on_alike(novels):
     torch = pytest.importorskip('torch')
     transformers = pytest.importorskip('transformers')
