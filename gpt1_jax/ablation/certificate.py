@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from ml_collections import ConfigDict
 
 from gpt1_jax import perplexity, rules, storage, user_code
 from gpt1_jax.ablation import ideas, ledger, text, trials
 from gpt1_jax.ablation.ideas import BASELINE, Idea
+from gpt1_jax.cli import config_file
 from gpt1_jax.configs import pretrain
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.errors import UserError
@@ -245,13 +245,13 @@ def _unpacked(contents, place, corpus, valid, file):
         (place / f'{digest}.py').write_text(source)
     both = {}
     for name, fields in contents['configs'].items():
-        config = pretrain.get_config()
-        with config.unlocked():
-            for field, value in fields.items():
-                if isinstance(value, str) and value.startswith(PLACE):
-                    digest, _, attribute = value.removeprefix(PLACE).rpartition(':')
-                    value = f'{place / digest}.py:{attribute}'
-                _set(config, field, value)
+        given = {}
+        for field, value in fields.items():
+            if isinstance(value, str) and value.startswith(PLACE):
+                digest, _, attribute = value.removeprefix(PLACE).rpartition(':')
+                value = f'{place / digest}.py:{attribute}'
+            given[field] = tuple(value) if isinstance(value, list) else value
+        config = config_file.with_fields(pretrain.get_config(), given)
         if corpus and config.data.corpus == contents['configs'][BASELINE]['data.corpus']:
             config.data.corpus = corpus
         if valid:
@@ -272,16 +272,6 @@ def _unpacked(contents, place, corpus, valid, file):
         if made[name].manifest['fingerprint'] != theirs['fingerprint']:
             raise UserError(f'{file}: was made with another training text than is here')
     return made
-
-
-def _set(config: ConfigDict, field: str, value: Any) -> None:
-    *parents, last = field.split('.')
-    for parent in parents:
-        config = config[parent]
-    if isinstance(value, list):
-        value = tuple(value)
-    with config.ignore_type():
-        config[last] = value
 
 
 def _replayed(idea, seed, trial, contents, place, file, unseen):

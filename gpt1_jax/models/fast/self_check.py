@@ -73,19 +73,6 @@ def check(config: Any) -> None:
             )
 
 
-def verdicts(config: Any, interpret: bool = False) -> dict[str, str | None]:
-    """{name: the problem, or None} of every kernel for this device that takes a model's sizes.
-
-    interpret: check our kernels for any device, interpreted on this one.
-    """
-    device = jax.local_devices()[0]
-    return {
-        kernel.name: failure(kernel, size, length, device, interpret)
-        for kernel, size, length in _kernels(config)
-        if (kernel.name != 'cudnn' if interpret else kernel.platform == device.platform)
-    }
-
-
 def _kernels(config):
     """[(kernel, its size in the model, longest sequence)] for each kernel that takes the model.
 
