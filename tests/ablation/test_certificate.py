@@ -188,7 +188,7 @@ def test_losses_that_agree_among_themselves_are_found_forged_by_training_again(c
         certificate.verify(file, None, True, None, None)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_trial_of_a_record_is_replayed_at_random(monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(user_code, '_everything_trusted', False)
