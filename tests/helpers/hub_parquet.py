@@ -61,32 +61,24 @@ def shards(folder, split, columns, rows, n=1):
 # The configurations of nyu-mll/glue.
 THREE = ['entailment', 'neutral', 'contradiction']
 TWO = ['entailment', 'not_entailment']
+
+
+def columns(texts, label):
+    """The columns of a configuration. texts: separated by spaces."""
+    return dict.fromkeys(texts.split(), 'string') | {'label': label, 'idx': 'int32'}
+
+
 GLUE = {
-    'cola': {'sentence': 'string', 'label': ['unacceptable', 'acceptable'], 'idx': 'int32'},
-    'sst2': {'sentence': 'string', 'label': ['negative', 'positive'], 'idx': 'int32'},
-    'mrpc': {
-        'sentence1': 'string',
-        'sentence2': 'string',
-        'label': ['not_equivalent', 'equivalent'],
-        'idx': 'int32',
-    },
-    'qqp': {
-        'question1': 'string',
-        'question2': 'string',
-        'label': ['not_duplicate', 'duplicate'],
-        'idx': 'int32',
-    },
-    'stsb': {'sentence1': 'string', 'sentence2': 'string', 'label': 'float32', 'idx': 'int32'},
-    'mnli': {'premise': 'string', 'hypothesis': 'string', 'label': THREE, 'idx': 'int32'},
-    'ax': {'premise': 'string', 'hypothesis': 'string', 'label': THREE, 'idx': 'int32'},
-    'qnli': {'question': 'string', 'sentence': 'string', 'label': TWO, 'idx': 'int32'},
-    'rte': {'sentence1': 'string', 'sentence2': 'string', 'label': TWO, 'idx': 'int32'},
-    'wnli': {
-        'sentence1': 'string',
-        'sentence2': 'string',
-        'label': ['not_entailment', 'entailment'],
-        'idx': 'int32',
-    },
+    'cola': columns('sentence', ['unacceptable', 'acceptable']),
+    'sst2': columns('sentence', ['negative', 'positive']),
+    'mrpc': columns('sentence1 sentence2', ['not_equivalent', 'equivalent']),
+    'qqp': columns('question1 question2', ['not_duplicate', 'duplicate']),
+    'stsb': columns('sentence1 sentence2', 'float32'),
+    'mnli': columns('premise hypothesis', THREE),
+    'ax': columns('premise hypothesis', THREE),
+    'qnli': columns('question sentence', TWO),
+    'rte': columns('sentence1 sentence2', TWO),
+    'wnli': columns('sentence1 sentence2', ['not_entailment', 'entailment']),
 }
 SNLI = {'premise': 'string', 'hypothesis': 'string', 'label': THREE}
 SCITAIL = {
@@ -108,9 +100,10 @@ RACE = {
 DPR = {'sentence': 'string', 'pronoun': 'string', 'candidates': 'strings', 'label': ['0', '1']}
 
 
-def glue(root, config, split, rows, n=1):
-    """rows: (texts ..., label). idx is the position."""
-    return shards(root / config, split, GLUE[config], [(*row, i) for i, row in enumerate(rows)], n)
+def glue(root, config, split, rows, n=1, step=1):
+    """rows: (texts ..., label). idx is the position, in steps."""
+    rows = [(*row, i * step) for i, row in enumerate(rows)]
+    return shards(root / config, split, GLUE[config], rows, n)
 
 
 def race_rows(passages):
