@@ -47,110 +47,37 @@ def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(
 
 @needs_data
 @pytest.mark.parametrize(
-    'name, folder, split, row_id, texts, label',
+    'name, folder, split, number, label, begins',
     [
-        ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
-        (
-            'rte',
-            'RTE',
-            'train',
-            '0',
-            (
-                'No Weapons of Mass Destruction Found in Iraq Yet.',
-                'Weapons of Mass Destruction Found in Iraq.',
-            ),
-            1,
-        ),
-        (
-            'mrpc',
-            'MRPC',
-            'dev',
-            '0',
-            (
-                "He said the foodservice pie business doesn't fit the company's long-term growth "
-                'strategy.',
-                '"The foodservice pie business does not fit our long-term growth strategy.',
-            ),
-            1,
-        ),
-        (
-            'stsb',
-            'STS-B',
-            'train',
-            '1',
-            ('A man is playing a large flute.', 'A man is playing a flute.'),
-            3.8,
-        ),
-        (
-            'qqp',
-            'QQP',
-            'dev',
-            '1',
-            (
-                'What is the operating system for Xiaomi Redmi Note 3 Pro?',
-                'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?',
-            ),
-            0,
-        ),
-        (
-            'qnli',
-            'QNLI',
-            'dev',
-            '0',
-            (
-                'What came into force after the new constitution was herald?',
-                'As of that day, the new constitution heralding the Second Republic came into '
-                'force.',
-            ),
-            0,
-        ),
-        (
-            'mnli',
-            'MNLI',
-            'dev',
-            '0',
-            ('The new rights are nice enough', 'Everyone really likes the newest benefits'),
-            1,
-        ),
-        (
-            'snli',
-            'SNLI',
-            'dev',
-            '1',
-            (
-                'Two women are embracing while holding to go packages .',
-                'Two woman are holding packages .',
-            ),
-            0,
-        ),
-        ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1),
+        ('cola', 'CoLA', 'dev', 0, 1, 'The sailors rode the breeze clear of the rocks.'),
+        ('rte', 'RTE', 'train', 0, 1, 'No Weapons of Mass Destruction Found in Iraq Yet.|Weapons '),
+        ('mrpc', 'MRPC', 'dev', 0, 1, "He said the foodservice pie business doesn't fit the comp"),
+        ('stsb', 'STS-B', 'train', 1, 3.8, 'A man is playing a large flute.|A man is playing a f'),
+        ('qqp', 'QQP', 'dev', 1, 0, 'What is the operating system for Xiaomi Redmi Note 3 Pro?|Wh'),
+        ('qnli', 'QNLI', 'dev', 0, 0, 'What came into force after the new constitution was herald'),
+        ('mnli', 'MNLI', 'dev', 0, 1, 'The new rights are nice enough|Everyone really likes the '),
+        ('snli', 'SNLI', 'dev', 1, 0, 'Two women are embracing while holding to go packages .|Two'),
+        ('dpr', 'DPR', 'train', 0, 1, 'The bee landed on the flower because | had pollen.'),
     ],
 )
-def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts, label):
-    (found,) = (
-        example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id
-    )
-    assert (found.texts, found.label) == (texts, label)
+def test_official_rows_are_read_as_they_stand(name, folder, split, number, label, begins):
+    found = tasks.get(name).read(DATA / folder, split)[number]
+    assert found.id == str(number) and found.label == label
+    assert '|'.join(found.texts).startswith(begins)
 
 
 @needs_data
 def test_story_cloze_is_split_as_the_released_code_splits_it():
     split = pytest.importorskip('sklearn.model_selection').train_test_split
-    (path,) = tasks.get('story_cloze').files(DATA / 'StoryCloze', 'dev')
+    task = tasks.get('story_cloze')
+    (path,) = task.files(DATA / 'StoryCloze', 'dev')
     with open(path, encoding='utf-8', newline='') as file:
         ids = [row['InputStoryid'] for row in csv.DictReader(file)]
-    train, dev = split(ids, test_size=374, random_state=3535999445)
-    assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'train')] == train
-    assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'dev')] == dev
-    (first,) = (
-        e
-        for split in ('train', 'dev')
-        for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', split)
-        if e.id == ids[0]
-    )
-    assert first.texts[0].startswith(
-        'Rick grew up in a troubled household. He never found good support'
-    )
+    found = [task.read(DATA / 'StoryCloze', name) for name in ('train', 'dev')]
+    expected = split(ids, test_size=374, random_state=3535999445)
+    assert [[example.id for example in part] for part in found] == expected
+    (first,) = (example for part in found for example in part if example.id == ids[0])
+    assert first.texts[0].startswith('Rick grew up in a troubled household. He never found good ')
     assert (first.choices, first.label) == (('He is happy now.', 'He joined a gang.'), 0)
 
 
@@ -170,28 +97,13 @@ def test_published_passages_are_read_with_their_questions(tmp_path):
     assert found[0].choices[2] == 'he likes to compare the prices between the same items.'
 
 
-def test_every_set_of_the_paper_is_there_with_its_splits():
-    both = ('train', 'dev')
-    three = ('train', 'dev', 'test')
-    assert {name: task.splits for name, task in tasks.TASKS.items()} == dict.fromkeys(
-        ('qnli', 'rte', 'wnli', 'qqp', 'stsb', 'cola', 'sst2'), both
-    ) | dict.fromkeys(
-        ('snli', 'scitail', 'race', 'story_cloze', 'mrpc', 'pronoun', 'continuation', 'word_order'),
-        three,
-    ) | {'mnli': (*both, 'dev_mismatched'), 'dpr': ('train', 'test'), 'blimp': ('test',)}
-    assert {name: task.unlabelled for name, task in tasks.TASKS.items() if task.unlabelled} == {
-        'mnli': ('glue_test', 'glue_test_mismatched', 'ax')
-    } | dict.fromkeys(
-        ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',)
-    )
-
-
 def test_every_set_has_the_heads_and_metrics_of_the_paper():
-    assert {
+    others = {
         name: (task.head, task.metrics)
         for name, task in tasks.TASKS.items()
         if task.metrics != ('accuracy',)
-    } == {
+    }
+    assert others == {
         'mrpc': ('similarity', ('f1', 'accuracy')),
         'qqp': ('similarity', ('f1', 'accuracy')),
         'stsb': ('similarity', ('pearson', 'spearman')),
@@ -199,12 +111,7 @@ def test_every_set_has_the_heads_and_metrics_of_the_paper():
     }
     assert tasks.get('stsb').labels == tuple('012345') and tasks.get('stsb').score == (0, 5)
     race = tasks.get('race')
-    assert (race.head, race.segments, race.cut, race.groups) == (
-        'choice',
-        (2,),
-        0,
-        ('middle', 'high'),
-    )
+    assert (race.head, race.segments, race.cut) == ('choice', (2,), 0)
 
 
 def test_an_unknown_task_names_the_near_miss():
