@@ -63,9 +63,7 @@ def test_a_table_is_read_once_for_labels_training_and_dev(tmp_path):
         (('10', '9', '-1'), dict(label='topic'), ('-1', '9', '10')),
         (('b', 'a'), dict(label='stars', score=['0', '4']), tuple('01234')),
         (('A', 'b'), dict(text='stars', choices=['one', 'two'], label='topic'), ('A', 'B')),
-        (('0', '1'), dict(text='stars', choices=['one', 'two'], label='topic'), ('0', '1')),
         (('1', '2'), dict(text='stars', choices=['one', 'two'], label='topic'), ('1', '2')),
-        (('true', 'false'), dict(label='topic'), ('false', 'true')),
     ],
 )
 def test_labels_scores_and_answers_are_recognised(tmp_path, labels, columns, expected):
@@ -102,10 +100,13 @@ def test_rows_of_another_file_have_the_labels_of_the_run(tmp_path):
     path = write(tmp_path / 'new.csv', 'topic;one\n0;A.\n1;B.\n')
     task = own.whole(own.task('gone.csv', 'one', 'topic', labels=('0', '1', '2')))
     assert [one.label for one in task.read(path, 'test')] == [0, 1]
-    for labels, answer in (('AB', 'b'), ('01', '1'), ('12', '2'), ('12', 'right')):
-        task = own.task('gone.csv', 'q', 'y', choices=['a', 'b'], labels=tuple(labels))
-        path = write(tmp_path / 'new.csv', f'q,a,b,y\nx,wrong,right,{answer}\n')
-        assert own.whole(task).read(path, 'test')[0].label == 1
+
+
+@pytest.mark.parametrize('labels, answer', [('AB', 'b'), ('01', '1'), ('12', '2'), ('12', 'right')])
+def test_answers_of_another_file_are_the_choices_of_the_run(tmp_path, labels, answer):
+    task = own.task('gone.csv', 'q', 'y', choices=['a', 'b'], labels=tuple(labels))
+    path = write(tmp_path / 'new.csv', f'q,a,b,y\nx,wrong,right,{answer}\n')
+    assert own.whole(task).read(path, 'test')[0].label == 1
 
 
 @pytest.mark.parametrize(
@@ -235,32 +236,26 @@ def test_a_table_in_memory_is_a_file_that_stays(tmp_path, monkeypatch):
 def test_a_misspelt_column_is_told_with_the_columns_that_are_there(tmp_path, monkeypatch):
     pandas = pytest.importorskip('pandas')
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path))
-    frame = pandas.DataFrame({'text': ['A', 'B'] * 20, 'label': [1, 0] * 20})
-    frame.to_csv(tmp_path / 'a.csv')
-    frame.to_json(tmp_path / 'a.jsonl', orient='records', lines=True)
-    frame.to_parquet(tmp_path / 'a.parquet')
-    for path in (
-        *(f'{tmp_path}/a.{kind}' for kind in ('csv', 'jsonl', 'parquet')),
-        own.saved(frame),
-    ):
-        for text, label, wrong in (('txet', 'label', 'txet'), ('text', 'lable', 'lable')):
-            said = refusal(own.task, path, text, label)
+    frame = pandas.DataFrame({'text': ['A', '', *'B' * 38], 'label': [1, 0] * 20})
+    paths = [tmp_path / f'a.{kind}' for kind in ('csv', 'jsonl', 'parquet')]
+    frame.to_csv(paths[0])
+    frame.to_json(paths[1], orient='records', lines=True)
+    frame.to_parquet(paths[2])
+    saved = own.saved(frame)
+    for path in (*map(str, paths), saved):
+        for given, wrong in ((('txet', 'label'), 'txet'), (('text', 'lable'), 'lable')):
+            said = refusal(own.task, path, *given)
             assert said.startswith(f'{path}: no column {wrong!r}, did you mean')
             assert 'text, label)' in said
-    frame.loc[3, 'text'] = ''
-    path = own.saved(frame)
-    assert refusal(own.task(path, 'text', 'label').read, path, 'train') == (
-        f'{path}: row 3: text is empty'
-    )
+    said = refusal(own.task(saved, 'text', 'label').read, saved, 'train')
+    assert said == f'{saved}: row 1: text is empty'
 
 
 @pytest.mark.parametrize(
     'encoding, separator, word',
     [
-        ('latin-1', ',', 'é\xa0É'),
         ('cp1252', ';', 'é\xa0É'),
         ('shift_jis', '\t', '\u8868'),  # has a backslash's byte
-        ('utf-8-sig', ',', 'é\xa0É'),
         ('utf-16', ';', 'é\xa0É'),
     ],
 )
@@ -271,8 +266,6 @@ def test_a_table_is_read_in_the_encoding_that_is_named(tmp_path, encoding, separ
     task, found = whole(path, text=[f'a{word}', 'b'], label='l', encoding=encoding)
     assert task.labels == (f'{word}0', f'{word}1')
     assert [one.texts for one in found] == [(f'{word} {i}', word) for i in range(20)]
-    new = write(tmp_path / 'new.csv', f'b;a{word}\n1;{word}\n'.encode(encoding))
-    assert unlabelled.read(task, new)[0].texts == (word, '1')
 
 
 @pytest.mark.parametrize('form', ['NFC', 'NFD'])
@@ -300,11 +293,9 @@ LISTED = FIVE | {'choices': ('a',)}
         (RATING, 'text,score\nA,1\n ,2\n', 'row 3: text is empty'),
         (RATING, 'text,score\nA,good\n', "row 2: label 'good' is not a number"),
         (RATING, 'text,score\nA,8\n', 'row 2: label is 8, must be a number from 1 to 7'),
-        (RATING, 'text,score,text\nA,1,B\n', "2 columns are called 'text'"),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: b is empty'),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: answer 'E' is not one of A, B, C"),
         (LISTED, [RECORD, RECORD | {'a': ['x', ' ']}], 'line 2: a: choice 2 is empty'),
-        (LISTED, [RECORD, RECORD | {'a': '[x'}], 'line 2: a: not JSON ('),
         (LISTED, [RECORD, RECORD | {'passage': ['P']}], "line 2: passage: ['P'] is not a text"),
         (LISTED, [RECORD, {'passage': 'P'}], 'line 2: no question'),
         (SENTIMENT, 'text,label\n', 'no rows'),

@@ -117,12 +117,7 @@ def test_columns_name_those_of_a_table_without_a_header_as_its_error_says(tmp_pa
 @pytest.mark.parametrize(
     'head, labels, options, message',
     [
-        (
-            'regression',
-            (),
-            {},
-            "head is 'regression', must be classify, similarity, choice; of lab",
-        ),
+        ('regression', (), {}, "head is 'regression', must be classify, similarity, choice; of "),
         ('classify', (), {}, 'labels is (), must be names; of labels that are numbers: labels ()'),
         ('classify', ('score',), {'squared': True}, 'labels (), score=(LOW, HIGH)'),
     ],
@@ -130,9 +125,8 @@ def test_columns_name_those_of_a_table_without_a_header_as_its_error_says(tmp_pa
 def test_a_declaration_that_fits_no_task_says_how_a_score_is_declared(
     head, labels, options, message
 ):
-    assert message in refusal(
-        from_records, 'price', head, labels, {'train': 'a.csv'}, str, **options
-    )
+    said = refusal(from_records, 'price', head, labels, {'train': 'a.csv'}, str, **options)
+    assert message in said
 
 
 def test_a_score_is_soft_labels_of_whole_numbers_or_squared():
@@ -183,34 +177,27 @@ def test_what_is_no_task_is_named(trusted_code, tmp_path):
 def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
     tmp_path, pretrained, monkeypatch
 ):
-    data = tmp_path / 'copa'
-    data.mkdir()
-    short = {
-        'premise': 'The cat ran.',
-        'choice1': 'A dog ran.',
-        'choice2': 'It sat.',
-        'question': 'cause',
-    }
+    row = dict(zip(COPA[0], ('The cat ran.', 'A dog ran.', 'It sat.', 'cause')))
     for name in ('train', 'val'):
-        (data / f'{name}.jsonl').write_text(
-            lines([short | {'idx': i, 'label': i % 2} for i in range(40)])
-        )
+        rows = lines(row | {'idx': i, 'label': i % 2} for i in range(40))
+        (tmp_path / f'{name}.jsonl').write_text(rows)
     mine = tmp_path / 'mine.py'
     mine.write_text(pathlib.Path(YOURS).read_text())
     name = f'{mine}:COPA'
-    config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=1)
+    config = finetune_config('cola', tmp_path, init_from=str(pretrained), train__epochs=1)
     config.task = load_config('finetune', name).task
     assert config.task == name
     rows = finetuning.run(config, tmp_path / 'run')
     assert [row['task'] for row in rows] == ['copa'] and rows[0]['n'] == 40
     run = workdir.load(tmp_path / 'run')
     assert run.config['fingerprint']['code'].keys() == {name}
-    answers, _ = predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')
-    assert len(answers) == 40 and results.read(tmp_path / 'out.jsonl') == answers
+    given = (str(run.path), str(tmp_path / 'val.jsonl'), tmp_path / 'out.jsonl')
+    answers, _ = predict.run(*given)
+    assert len(answers) == 40 and results.read(given[2]) == answers
 
     scored = load_config('zero_shot', name)
     scored.init_from = str(pretrained)
-    scored.data.dir = str(data)
+    scored.data.dir = str(tmp_path)
     scored.results = str(tmp_path / 'results.jsonl')
     found = zero_shot.run(scored, [4])
     assert [(row['task'], row['n']) for row in found] == [('copa', 40)]
@@ -222,8 +209,7 @@ def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
     with pytest.raises(UserError, match='mine.py:COPA, which has changed since'):
         workdir.load(run.path)
     monkeypatch.setattr(user_code, '_trusted', set())
-    (tmp_path / 'run' / 'config.json').write_text(
-        (tmp_path / 'run' / 'config.json').read_text().replace('"code"', '"was"')
-    )
+    file = tmp_path / 'run' / 'config.json'
+    file.write_text(file.read_text().replace('"code"', '"was"'))
     with pytest.raises(UserError, match='(config.json was edited|config.task = ).*mine.py:COPA'):
-        predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')
+        predict.run(*given)

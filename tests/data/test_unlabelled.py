@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import json
 
+import pyarrow
 import pytest
 
 import official
@@ -106,11 +107,10 @@ def test_a_fault_of_rows_in_memory_is_named(rows, message):
 def test_rows_in_memory_may_be_a_table():
     pandas = pytest.importorskip('pandas')
     frame = pandas.DataFrame({'text': ['Good.', 'Bad.'], 'n': [1, None]}, index=[7, 8])
-    expected = [Example('0', ('Good.',)), Example('1', ('Bad.',))]
     found = unlabelled.given(RATED, frame)
-    assert found == expected and found[0].record == {'text': 'Good.', 'n': 1.0}
-    pyarrow = pytest.importorskip('pyarrow')
-    assert unlabelled.given(RATED, pyarrow.table({'text': ['Good.', 'Bad.']})) == expected
+    assert found == [Example('0', ('Good.',)), Example('1', ('Bad.',))]
+    assert found[0].record == {'text': 'Good.', 'n': 1.0}
+    assert unlabelled.given(RATED, pyarrow.table({'text': ['Good.', 'Bad.']})) == found
 
 
 def test_a_set_of_your_own_by_its_columns(tmp_path):
@@ -153,18 +153,6 @@ BY_COLUMNS = [
 def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
     (tmp_path / 'new.json').write_text(write(records))
     assert unlabelled.read(five(), tmp_path / 'new.json') == FIVE_UNLABELLED
-
-
-@pytest.mark.parametrize(
-    'fields, row, text', [({'text': 'texts'}, {'texts': 'A.'}, 'A.'), ({}, {'texts': ['A.']}, 'A.')]
-)
-def test_the_layout_is_that_of_the_first_record_that_can_be_read(tmp_path, fields, row, text):
-    """A column may be called `texts`, and the first line be broken."""
-    path = tmp_path / 'new.jsonl'
-    bad = []
-    path.write_text('{"texts": \n' + lines([row]))
-    found = unlabelled.read(own.task('a.csv', **RATING | fields), path, bad.append)
-    assert [example.texts for example in found] == [(text,)] and len(bad) == 1
 
 
 @pytest.mark.parametrize(
