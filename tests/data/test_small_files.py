@@ -112,8 +112,3 @@ def test_rows_that_are_joined_have_the_limit_of_a_document(tmp_path, monkeypatch
 def test_a_quoted_row_over_several_lines_has_the_limit_of_a_row(tmp_path, limits):
     (tmp_path / 'a.csv').write_text('text,label\nshort,1\n"' + 'line\n' * 50 + '",1\n')
     assert 'a.csv: row 3 is longer' in refusal(list, readers.rows(tmp_path / 'a.csv'))
-
-
-def test_a_nul_in_a_labelled_table_is_named(tmp_path):
-    (tmp_path / 'a.tsv').write_bytes(b'text\tlabel\none\t1\n' + bytes(20) + b'\ntwo\t0\n')
-    assert 'a.tsv: line 3 has a NUL character' in refusal(list, readers.rows(tmp_path / 'a.tsv'))
