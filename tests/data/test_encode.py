@@ -58,20 +58,21 @@ def test_shards_say_what_they_hold_and_others_files_are_left_alone(own, tmp_path
     split = encode.encode(documents(), tmp_path, own, shard_tokens=50)
     assert len(split['shards']) > 3 and (tmp_path / 'notes.txt').read_text() == 'mine'
     for shard in split['shards']:
-        assert (tmp_path / shard['file']).stat().st_size == 2 * shard['tokens']
-        assert storage.sha256(tmp_path / shard['file']) == shard['sha256']
+        file = tmp_path / shard['file']
+        assert file.stat().st_size == 2 * shard['tokens']
+        assert storage.sha256(file) == shard['sha256']
     for name in ('documents', 'tokens', 'unknown'):
         assert sum(shard[name] for shard in split['shards']) == split[name]
-    assert split['documents'] == 30 and stream_of(tmp_path) == ids_of(
-        own, *(d.text for d in documents())
-    )
+    assert split['documents'] == 30
+    assert stream_of(tmp_path) == ids_of(own, *(d.text for d in documents()))
 
 
 def test_unknown_characters_are_counted(tmp_path):
-    encoder = {'<unk>': 0, 'a': 1, 'a</w>': 2, 'aa</w>': 3, '\n</w>': 4}
-    (tmp_path / 'e.json').write_text(json.dumps(encoder))
-    (tmp_path / 'm.bpe').write_text('#version: 0.2\na a</w>\n')
-    small = published.from_published(tmp_path / 'e.json', tmp_path / 'm.bpe')
+    encoder = tmp_path / 'e.json'
+    merges = tmp_path / 'm.bpe'
+    encoder.write_text(json.dumps({'<unk>': 0, 'a': 1, 'a</w>': 2, 'aa</w>': 3, '\n</w>': 4}))
+    merges.write_text('#version: 0.2\na a</w>\n')
+    small = published.from_published(encoder, merges)
     split = encode.encode([Document('', 'axa aa'), Document('', 'xx')], tmp_path / 'out', small)
     assert stream_of(tmp_path / 'out') == [1, 0, 2, 3, 4, 0, 0, 4]
     assert split['unknown'] == split['shards'][0]['unknown'] == 3

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pathlib
-import re
 import sys
 
 import pyarrow
@@ -76,19 +75,15 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / 'a.txt').write_text('A')
     (here / 'dataset_infos.json').write_text('{"splits": {}}')
     (here / 'c4.json.gz').write_bytes(gzip.compress(b'{"text": "C"}'))
-    assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
     (here / '.git').mkdir()
     (here / '.git' / 'HEAD.txt').touch()
     os.symlink('.git', 'linked')
+    assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
     behind, others = corpus.expand('.')[1]
-    assert (
-        'links are not read (1, such as linked)' in behind
-        and '1 of 3 files left out (dataset_infos.json)' in others
-    )
-    assert len(read('.')) == 2
-    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in refusal(
-        read, '*.json'
-    )
+    assert 'links are not read (1, such as linked)' in behind
+    assert '1 of 3 files left out (dataset_infos.json)' in others
+    said = refusal(read, '*.json')
+    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in said
 
 
 def test_a_bad_row_is_told_and_the_next_one_read(here):
@@ -97,8 +92,8 @@ def test_a_bad_row_is_told_and_the_next_one_read(here):
     (here / 'a.jsonl').write_bytes(good.join([*bad, b'']))
     messages = []
     assert len(read('a.jsonl', on_bad=messages.append)) == 5
-    numbers = [re.match('a.jsonl: line ([0-9]+)', message)[1] for message in messages]
-    assert numbers == ['1', '3', '5', '7', '9']
+    for message, number in zip(messages, (1, 3, 5, 7, 9), strict=True):
+        assert message.startswith(f'a.jsonl: line {number}')
     write_parquet('a.parquet', {'text': ['A', None, 'C']})
     assert len(read('a.parquet', on_bad=messages.append)) == 2
     assert messages[5:] == ["a.parquet: row 1: field 'text' is NoneType, must be text"]
@@ -357,15 +352,12 @@ def test_a_bad_row_of_a_table_is_named_by_its_number_and_the_next_is_read(here):
     (here / 'a.csv').write_text('t,l\na,x\n"two\nlines",y\nb,c,d\n"q" r,x\nlast,y\n')
     found = list(readers.rows('a.csv'))
     assert [row.where for row in found] == [f'a.csv: row {n}' for n in (2, 3, 4, 5, 6)]
-    assert [row.why[:20] for row in found if isinstance(row, Bad)] == [
-        '3 columns, expected ',
-        "',' expected after '",
-    ]
+    assert found[2].why.startswith('3 columns, expected ')
+    assert found[3].why.startswith("',' expected after '")
     assert found[-1].fields == {'t': 'last', 'l': 'y'}
     (here / 'a.csv').write_text('t,l\n"b, c",x\n"never closed,y\nd,x\n')
-    assert 'a.csv: row 3: a quotation mark opens a cell that is never closed' in refusal(
-        fields, 'a.csv'
-    )
+    said = refusal(fields, 'a.csv')
+    assert 'a.csv: row 3: a quotation mark opens a cell that is never closed' in said
 
 
 def test_the_dialect_follows_from_the_first_lines_alone(here):

@@ -39,7 +39,7 @@ def damage(draw, path) -> None:
     changes = [spliced, spliced, column_changed, rewritten]
     if path.suffix in ('.json', '.jsonl') or content[:1] == b'{':
         changes += [json_changed] * 4
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.sampled_from((1, 1, 1, 2, 3)))):
         content = draw(st.sampled_from(changes))(draw, content)
     path.write_bytes(content)
 

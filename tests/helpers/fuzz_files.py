@@ -57,40 +57,34 @@ def is_one_line(message):
     return message.isprintable() and 0 < len(message) <= 3000
 
 
+def encodes(vocabulary):
+    """A vocabulary that was accepted works."""
+    for text in ('The cat sat.\nThe rat! abc naïve \u2581 \U0001f600 \ufffe\uffff', 'abc\nb'):
+        ids = vocabulary.encode(text)
+        assert ids and 0 <= min(ids) <= max(ids) < vocabulary.vocab_size
+        vocabulary.decode([*ids, vocabulary.start_id, vocabulary.extract_id])
+    assert 0 <= vocabulary.newline_id < vocabulary.vocab_size <= tokenizer.LARGEST_VOCABULARY
+
+
+def from_pair(directory):
+    return published.from_published(
+        directory / 'encoder_bpe_40000.json', directory / 'vocab_40000.bpe'
+    )
+
+
 def tokenizers(root, world):
     """A saved tokenizer, the two published files, and Hugging Face's file made from them."""
-
-    def from_pair(directory):
-        return published.from_published(
-            directory / 'encoder_bpe_40000.json', directory / 'vocab_40000.bpe'
-        )
-
-    def encodes(load):
-        """A vocabulary that was accepted works."""
-
-        def read(directory):
-            vocabulary = load(directory)
-            for text in (
-                'The cat sat.\nThe rat! abc naïve \u2581 \U0001f600 \ufffe\uffff',
-                'abc\nb',
-            ):
-                ids = vocabulary.encode(text)
-                assert ids and 0 <= min(ids) <= max(ids) < vocabulary.vocab_size
-                vocabulary.decode([*ids, vocabulary.start_id, vocabulary.extract_id])
-            assert 0 <= vocabulary.newline_id < vocabulary.vocab_size
-            assert vocabulary.vocab_size <= tokenizer.LARGEST_VOCABULARY
-
-        return read
-
     world.vocabulary.save(root / 'saved')
-    yield target(root / 'saved', encodes(tokenizer.Tokenizer.load))
     (root / 'pair').mkdir()
     released.vocabulary(root / 'pair')
-    yield target(root / 'pair', encodes(from_pair))
-    files = tokenizer_json.files(from_pair(root / 'pair'), 8)
-    write(root / 'theirs', {'tokenizer.json': files['tokenizer.json']})
-    read = encodes(lambda place: published.from_tokenizer_json(place / 'tokenizer.json'))
-    yield target(root / 'theirs', read)
+    theirs = tokenizer_json.files(from_pair(root / 'pair'), 8)['tokenizer.json']
+    write(root / 'theirs', {'tokenizer.json': theirs})
+    for name, load in {
+        'saved': tokenizer.Tokenizer.load,
+        'pair': from_pair,
+        'theirs': lambda directory: published.from_tokenizer_json(directory / 'tokenizer.json'),
+    }.items():
+        yield target(root / name, lambda directory, load=load: encodes(load(directory)))
 
 
 def weights(root, world):
@@ -106,10 +100,8 @@ def weights(root, world):
     def taken(out, origin, config, make, tokenizer, hashes, left_out=()):
         arrays = names_lib.from_tree(config['model'], make())
         for name, shape in names_lib.shapes(config['model']).items():
-            array = arrays[name]
-            assert array.shape == shape and array.dtype == np.float32 and np.isfinite(array).all()
-        assert tokenizer.vocab_size == config['model']['vocab_size'] and len(hashes) > 2
-        assert all(map(is_one_line, left_out))
+            assert arrays[name].shape == shape and np.isfinite(arrays[name]).all()
+        assert tokenizer.vocab_size == config['model']['vocab_size']
 
     def read(directory):
         header, values = ((directory / name).read_bytes() for name in ('header.json', 'values'))
@@ -161,11 +153,29 @@ def prepared(root, world):
     yield found._replace(files=[name for name in found.files if 'tokenizer' not in name])
 
 
+PREDICTIONS = {
+    'labels': """\
+{"id": "0", "gold": 0, "scores": [0.5, -1.0]}
+{"id": "1", "gold": 1, "scores": [1.0, 2.0]}
+{"id": "2", "gold": null, "scores": [1.0, 2.0]}
+{"id": "3", "gold": 1, "scores": [0.0, -0.0]}
+""",
+    'choices': """\
+{"id": "0", "gold": 0, "scores": [0.5, -1.0, 3.0]}
+{"id": "1", "gold": 1, "scores": [1.0, 2.0]}
+""",
+    'values': """\
+{"id": "0", "gold": 4.5, "scores": [3.0]}
+{"id": "1", "gold": 1.0, "scores": [0.0]}
+{"id": "2", "gold": 2, "scores": [5.5]}
+""",
+}
+
+
 def logs(root, world):
     """The results of runs and their predictions: of labels, choices and values."""
     fields = {'loss': 1.5, 'kind': 'finetune', 'task': 'cola', 'files': {'dev.tsv': '0' * 16}}
-    rows = [fields | {'step': step} for step in (5, 10, 15)]
-    write(root, {'results/rows.jsonl': lines(rows).encode()})
+    results_of_steps = lines(fields | {'step': step} for step in (5, 10, 15))
 
     def read(directory):
         assert all(isinstance(row, dict) for row in results.read(directory / 'rows.jsonl'))
@@ -180,12 +190,6 @@ def logs(root, world):
             warnings.simplefilter('ignore')  # numbers near the largest that there are
             score_predictions.run(directory / 'rows.jsonl')
 
-    yield target(root / 'results', read)
-    for name, answers in {
-        'labels': [(0, [0.5, -1.0]), (1, [1.0, 2.0]), (None, [1.0, 2.0]), (1, [0.0, -0.0])],
-        'choices': [(0, [0.5, -1.0, 3.0]), (1, [1.0, 2.0])],
-        'values': [(4.5, [3.0]), (1.0, [0.0]), (2, [5.5])],
-    }.items():
-        rows = [dict(id=str(i), gold=gold, scores=given) for i, (gold, given) in enumerate(answers)]
-        write(root / name, {'rows.jsonl': lines(rows).encode()})
-        yield target(root / name, scored)
+    for name, content in {'results': results_of_steps, **PREDICTIONS}.items():
+        write(root / name, {'rows.jsonl': content.encode()})
+        yield target(root / name, read if name == 'results' else scored)

@@ -26,29 +26,27 @@ def feature(kind):
     return {'dtype': kind, '_type': 'Value'}
 
 
-def write(path, columns, rows, metadata=True, **how):
+def write(path, columns, rows):
     """Writes one file.
 
-    columns: {name: kind}. rows: tuples in that order. how: options of pyarrow.parquet.write_table.
+    columns: {name: kind}. rows: tuples in that order.
     """
+    info = {'info': {'features': {name: feature(kind) for name, kind in columns.items()}}}
     schema = pa.schema(
         [
             (name, pa.int64() if isinstance(kind, list) else TYPES[kind])
             for name, kind in columns.items()
-        ]
+        ],
+        {'huggingface': json.dumps(info)},
     )
-    if metadata:
-        info = {'info': {'features': {name: feature(kind) for name, kind in columns.items()}}}
-        schema = schema.with_metadata({'huggingface': json.dumps(info)})
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(schema.types)]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=8, **how)
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=8)
     return path
 
 
 def shards(folder, split, columns, rows, n=1):
     """A split in n files, train-00000-of-00002.parquet and so on."""
-    rows = list(rows)
     size = -(-len(rows) // n)
     return [
         write(
@@ -100,10 +98,9 @@ RACE = {
 DPR = {'sentence': 'string', 'pronoun': 'string', 'candidates': 'strings', 'label': ['0', '1']}
 
 
-def glue(root, config, split, rows, n=1, step=1):
-    """rows: (texts ..., label). idx is the position, in steps."""
-    rows = [(*row, i * step) for i, row in enumerate(rows)]
-    return shards(root / config, split, GLUE[config], rows, n)
+def glue(root, config, split, rows, n=1):
+    """rows: (texts ..., label). idx is the position."""
+    return shards(root / config, split, GLUE[config], [(*row, i) for i, row in enumerate(rows)], n)
 
 
 def race_rows(passages):

@@ -177,28 +177,31 @@ def original_mrpc(folder):
     }
 
 
+ELSEWHERE = {'snli': ('plain_text', hub.SNLI), 'scitail': ('snli_format', hub.SCITAIL)}
+
+
 def write_parquet(name, folder):
     """Writes the Hub's files, in two shards, with labels as numbers."""
     if name not in TABLES:
         return PARQUET[name](folder)
     n_texts = len(columns_of(name)[1])
     for split, pairs in rows_of(name).items():
+        if (name, split) == ('mrpc', 'test'):  # the Hub's test split has labels, and is GLUE's
+            continue
         rows = []
         for i, pair in enumerate(pairs):
-            unlabelled = split in UNLABELLED and name != 'mrpc'
-            unlabelled |= name == 'snli' and i in NO_AGREEMENT
-            rows.append((*pair[:n_texts], -1 if unlabelled else label_of(name, pair)[1]))
-        if name == 'snli':
-            hub.shards(folder / 'plain_text', theirs(name, split), hub.SNLI, rows, n=2)
-        elif name == 'scitail':
-            rows = [
-                ('( )', '(ROOT)', a, '(ROOT)', b, ['x'], hub.THREE[label]) for a, b, label in rows
-            ]
-            hub.shards(folder / 'snli_format', theirs(name, split), hub.SCITAIL, rows, n=2)
-        elif (name, split) != ('mrpc', 'test'):  # the Hub's test split has labels, and is GLUE's
-            step = 2 if name == 'mrpc' else 1  # its idx counts the rows of the other splits, too
-            config = 'ax' if split == 'ax' else name
-            hub.glue(folder, config, theirs(name, split), rows, n=2, step=step)
+            label = label_of(name, pair)[1]
+            if name == 'snli' and i in NO_AGREEMENT or name != 'mrpc' and split in UNLABELLED:
+                label = -1
+            if name == 'scitail':
+                rows.append(('( )', '(ROOT)', pair[0], '(ROOT)', pair[1], ['x'], hub.THREE[label]))
+            elif name == 'snli':
+                rows.append((*pair[:2], label))
+            else:  # MRPC's idx counts the rows of the other splits, too
+                rows.append((*pair[:n_texts], label, 2 * i if name == 'mrpc' else i))
+        config = 'ax' if split == 'ax' else name
+        place, columns = ELSEWHERE.get(name) or (config, hub.GLUE[config])
+        hub.shards(folder / place, theirs(name, split), columns, rows, n=2)
 
 
 # RACE, Story Cloze, the pronouns
