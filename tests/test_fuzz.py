@@ -26,7 +26,6 @@ KINDS = {  # {name: the function that writes its targets, from a directory and a
     'vocabularies': fuzz_files.tokenizers,
     'weights of other programs': fuzz_files.weights,
     'corpora': fuzz_files.corpora,
-    'prepared tokens': fuzz_files.prepared,
     'runs': fuzz_runs.runs,
     'results, predictions': fuzz_files.logs,
 }

@@ -66,15 +66,6 @@ def test_the_order_is_the_same_for_ever(by_length, digests):
     assert tuple(digest(*one, by_length) for one in sets) == digests
 
 
-def test_rows_of_a_batch_are_of_similar_length():
-    data = rows(4000)
-    sizes = batches.sizes_of(data, 96)
-    found = map(batches.train_batches(data, 0, 8, sizes), range(500))
-    padded = sum(batch['tokens'].size for batch in found)
-    real = sum(len(r.sequences[0]) for r in data)
-    assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
-
-
 @pytest.mark.parametrize('n', [1, 2, 3, 4])
 def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
     own = np.random.default_rng(n).geometric(0.02, 60)

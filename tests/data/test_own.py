@@ -275,8 +275,6 @@ LISTED = FIVE | {'choices': ('a',)}
 @pytest.mark.parametrize(
     'columns, content, cause',
     [
-        (RATING, 'text,score\nA,1\n ,2\n', 'row 3: text is empty'),
-        (RATING, 'text,score\nA,good\n', "row 2: label 'good' is not a number"),
         (RATING, 'text,score\nA,8\n', 'row 2: label is 8, must be a number from 1 to 7'),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: b is empty'),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: answer 'E' is not one of A, B, C"),

@@ -69,21 +69,24 @@ def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(
     assert name == 'DREAM' or [row.record for row in found] == records
 
 
-def test_a_score_and_a_table_without_a_header_are_read_by_the_file_to_copy(trusted_code, tmp_path):
+def test_a_score_is_read_by_the_file_to_copy(trusted_code, tmp_path):
     rows = ''.join(f'{i},"text, {i}",{i}.5\n' for i in range(20))
     (tmp_path / 'train.csv').write_text(f'id,text,price\n{rows}')
     price = tasks.get(f'{YOURS}:PRICE')
     found = [one for split in ('train', 'dev') for one in price.read(tmp_path, split)]
     assert price.squared and len(found) == 20
-    assert all(
-        one.label == int(one.id) + 0.5 and one.texts == (f'text, {one.id}',) for one in found
-    )
+    for one in found:
+        assert (one.texts, one.label) == ((f'text, {one.id}',), int(one.id) + 0.5)
+
+
+def test_a_table_without_a_header_is_read_by_the_file_to_copy(trusted_code, tmp_path):
     rows = ''.join(f'{("ham", "spam")[i % 2]}\tSo "{i}\tbody {i}\n' for i in range(20))
     (tmp_path / 'mail.tsv').write_text(rows)
     spam = tasks.get(f'{YOURS}:SPAM')
     train, dev = (spam.read(tmp_path, split) for split in ('train', 'dev'))
     assert (len(train), len(dev), spam.metrics[0]) == (16, 4, 'f1')
-    assert all(one.texts == (f'So "{one.id}', f'body {one.id}') for one in train + dev)
+    for one in train + dev:
+        assert (one.texts, one.label) == ((f'So "{one.id}', f'body {one.id}'), int(one.id) % 2)
 
 
 def test_rows_to_predict_have_the_records_of_their_file(tmp_path):
@@ -100,18 +103,14 @@ def test_columns_name_those_of_a_table_without_a_header_as_its_error_says(tmp_pa
     """As MCTest is published."""
     (tmp_path / 'a.tsv').write_text('mc160\tA story.\tWho?\nmc161\tA tale.\tWhat?\n')
 
-    def example(row):
-        return Example('', (row['story'],), label=0)
+    def task(**options):
+        example = lambda row: Example('', (row['story'],), label=0)  # noqa: E731
+        return from_records('m', 'classify', ('a', 'b'), {'train': 'a.tsv'}, example, **options)
 
-    files = {'train': 'a.tsv'}
-    task = from_records('m', 'classify', ('a', 'b'), files, example)
-    assert (
-        "KeyError: 'story' (columns: mc160, A story., Who?; of a table without a header, give "
-        'from_records columns=(NAME, ...))' in refusal(task.read, tmp_path, 'train')
-    )
-    names = ('id', 'story', 'question')
-    task = from_records('m', 'classify', ('a', 'b'), files, example, columns=names, dev_fraction=0)
-    assert [one.texts[0] for one in task.read(tmp_path, 'train')] == ['A story.', 'A tale.']
+    said = "KeyError: 'story' (columns: mc160, A story., Who?; of a table without a header, give "
+    assert f'{said}from_records columns=(NAME, ...))' in refusal(task().read, tmp_path, 'train')
+    named = task(columns=('id', 'story', 'question'), dev_fraction=0)
+    assert [one.texts[0] for one in named.read(tmp_path, 'train')] == ['A story.', 'A tale.']
 
 
 @pytest.mark.parametrize(

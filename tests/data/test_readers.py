@@ -288,12 +288,14 @@ def test_json_is_read_in_every_form_that_pandas_writes(here, orient, indent):
     assert found == RECORDS
 
 
-def test_columns_of_tables_and_lists_may_be_named(here):
-    (here / 'a.csv').write_text('story,"a, b"\nother,c\n')
-    expected = [{'text': 'story', 'answer': 'a, b'}, {'text': 'other', 'answer': 'c'}]
-    assert fields('a.csv', How(columns=('text', 'answer'))) == expected
-    (here / 'a.jsonl').write_text('["story", "a, b"]\n["other", "c"]\n')
-    assert fields('a.jsonl', How(columns=('text', 'answer'))) == expected
+@pytest.mark.parametrize(
+    'name, text',
+    [('a.csv', 'story,"a, b"\nother,c\n'), ('a.jsonl', '["story", "a, b"]\n["other", "c"]\n')],
+)
+def test_columns_of_tables_and_lists_may_be_named(here, name, text):
+    (here / name).write_text(text)
+    found = fields(name, How(columns=('text', 'answer')))
+    assert found == [{'text': 'story', 'answer': 'a, b'}, {'text': 'other', 'answer': 'c'}]
 
 
 def test_rows_of_parquet_have_lists_dates_and_numbers_without_a_name(here):
@@ -413,20 +415,24 @@ def test_a_table_that_cannot_be_read_is_named_with_the_remedy(here, data, encodi
 # Parquet out of proportion
 
 
-def test_parquet_of_very_many_row_groups_or_columns_is_refused_at_once(here, monkeypatch):
-    write_parquet('a.parquet', {'text': ['A'] * 300}, row_group_size=1)
-    monkeypatch.setattr(parquet_reader, 'MOST_GROUPS', 200)
-    assert 'a.parquet: cannot be read (more than 200 row groups or columns)' in refusal(
-        fields, 'a.parquet'
-    )
-    write_parquet('b.parquet', {f'c{i}': [1] for i in range(150)})
-    monkeypatch.setattr(parquet_reader, 'MOST_COLUMNS', 100)
-    assert 'b.parquet: 150 columns, more than 100' in refusal(fields, 'b.parquet')
+@pytest.mark.parametrize(
+    'limit, columns, message',
+    [
+        ('MOST_GROUPS', 1, 'cannot be read (more than 200 row groups or columns)'),
+        ('MOST_COLUMNS', 250, '250 columns, more than 200'),
+    ],
+)
+def test_parquet_of_very_many_row_groups_or_columns_is_refused_at_once(
+    here, monkeypatch, limit, columns, message
+):
+    write_parquet('a.parquet', {f'c{i}': [1] * 300 for i in range(columns)}, row_group_size=columns)
+    monkeypatch.setattr(parquet_reader, limit, 200)
+    assert f'a.parquet: {message}' in refusal(fields, 'a.parquet')
 
 
 def test_a_row_group_out_of_proportion_to_its_file_is_refused(here, monkeypatch):
     write_parquet('a.parquet', {'text': ['x' * 90_000, 'y']}, use_dictionary=False)
     monkeypatch.setattr(rows, 'LONGEST', 1000)
     monkeypatch.setattr(parquet_reader, 'MOST_TIMES', 10)
-    assert 'a.parquet: row group 0 has 90,' in refusal(fields, 'a.parquet')
-    assert 'out of proportion to the file' in refusal(fields, 'a.parquet')
+    said = refusal(fields, 'a.parquet')
+    assert 'a.parquet: row group 0 has 90,' in said and 'out of proportion to the file' in said

@@ -19,8 +19,7 @@ import safetensors.numpy
 
 import released
 from gpt1_jax import metrics
-from gpt1_jax.data import corpus, published, tokenizer, windows
-from gpt1_jax.data.prepared import open_split, read_manifest
+from gpt1_jax.data import corpus, published, tokenizer
 from gpt1_jax.evaluation import score_predictions
 from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face, import_run, tokenizer_json
@@ -133,24 +132,6 @@ def corpora(root, world):
         assert found and all(isinstance(document.text, str) for document in found)
 
     yield target(root, read)
-
-
-def prepared(root, world):
-    def read(directory):
-        manifest = read_manifest(directory)
-        for split in ('train', 'valid'):
-            stream = open_split(directory, split)
-            if stream.n_windows(8):
-                assert windows.batch(stream, 3, 0, 2, 8).shape == (2, 9)
-            open_split(directory, split, verify=True)
-            entry = manifest['splits'][split]
-            assert (
-                f'{entry["documents"]:,} {entry["tokens"]:,} {entry["unknown"] / 1:.3%}'
-            )  # printed
-        assert isinstance(manifest['fingerprint'], str) and isinstance(manifest['tokenizer'], str)
-
-    found = target(world.prepared, read)
-    yield found._replace(files=[name for name in found.files if 'tokenizer' not in name])
 
 
 PREDICTIONS = {
