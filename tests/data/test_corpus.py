@@ -208,13 +208,15 @@ def test_rows_become_documents(how, expected):
 def test_a_text_between_documents_divides_files_and_rows(here, monkeypatch):
     stories = [f'story {i}\nends' for i in range(30)]
     marker = '<|endoftext|>'
-    (here / 'a.txt').write_text(f'\n{marker}\n'.join(stories) + f'\n{marker}\n')
-    (here / 'b.txt').write_text(marker.join(stories))  # on no line of its own
-    (here / 'c.jsonl').write_text(json.dumps({'text': f'{stories[0]}{marker}{stories[1]}'}))
+    contents = {
+        'a.txt': f'\n{marker}\n'.join([*stories, '']),
+        'b.txt': marker.join(stories),  # on no line of its own
+        'c.jsonl': json.dumps({'text': marker.join(stories)}),
+    }
     how = Join(split_at=marker)
-    for name in ('a.txt', 'b.txt'):
+    for name, content in contents.items():
+        (here / name).write_text(content)
         assert [text for _, text in read(name, join=how)] == stories
-    assert [text for _, text in read('c.jsonl', join=how)] == stories[:2]
     monkeypatch.setattr(rows, 'LONGEST', 100)
     monkeypatch.setattr(readers, 'PIECE', 20)
     assert [text for _, text in read('a.txt', join=how)] == stories

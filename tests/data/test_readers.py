@@ -205,12 +205,10 @@ def test_what_cannot_be_read_is_named(here, name, data, message):
 def test_a_record_too_long_for_memory_is_named(here, monkeypatch):
     (here / 'a.jsonl').write_text('{"text": "ok"}\n' + json.dumps({'text': 'x' * 99}) + '\n')
     write_parquet('a.parquet', {'text': ['ok', 'x' * 99]})
-    assert [len(text) for _, text in read(['a.jsonl', 'a.parquet'])] == [2, 99, 2, 99]
     monkeypatch.setattr(rows, 'LONGEST', 90)
     for name, where in (('a.jsonl', 'line 2'), ('a.parquet', 'row 1')):
-        assert f'{name}: {where} is longer than 0 MiB, too long for one document or row' in refusal(
-            read, name
-        )
+        said = f'{name}: {where} is longer than 0 MiB, too long for one document or row'
+        assert said in refusal(read, name)
 
 
 # Not getrusage's ru_maxrss: a program inherits that of the process that started it.

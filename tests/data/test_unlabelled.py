@@ -113,17 +113,13 @@ def test_rows_in_memory_may_be_a_table():
     assert unlabelled.given(RATED, pyarrow.table({'text': ['Good.', 'Bad.']})) == found
 
 
-def test_a_set_of_your_own_by_its_columns(tmp_path):
-    path = tmp_path / 'new.csv'
-    path.write_text(''.join(row.rpartition(',')[0] + '\n' for row in FIVE_ROWS.splitlines()))
-    assert unlabelled.read(five(), path) == FIVE_UNLABELLED
-    for name, header, read_rows in (
-        ('new.csv', 'text', lambda path: unlabelled.read(RATED, path)),
-        ('new.tsv', 'sentence', lambda path: read('sst2', path)),
-    ):
-        path = tmp_path / name
-        path.write_text(f'{header}\nGood.\n\nBad.\n\n')
-        assert read_rows(path) == [Example('0', ('Good.',)), Example('1', ('Bad.',))]
+@pytest.mark.parametrize('name, header', [('new.csv', 'text'), ('new.tsv', 'sentence')])
+def test_blank_lines_of_a_table_are_no_rows(tmp_path, name, header):
+    path = tmp_path / name
+    path.write_text(f'{header}\nGood.\n\nBad.\n\n')
+    task = RATED if header == 'text' else tasks.get('sst2')
+    found = unlabelled.read(task, path)
+    assert found == [Example('0', ('Good.',)), Example('1', ('Bad.',))]
 
 
 @pytest.mark.parametrize(
@@ -148,23 +144,31 @@ BY_COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize('records', [BY_COLUMNS, [row | {'label': 'unread'} for row in BY_TEXTS]])
-@pytest.mark.parametrize('write', [lines, json.dumps])
-def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
-    (tmp_path / 'new.json').write_text(write(records))
-    assert unlabelled.read(five(), tmp_path / 'new.json') == FIVE_UNLABELLED
+WITHOUT_LABELS = '\n'.join(row.rpartition(',')[0] for row in FIVE_ROWS.splitlines())
 
 
 @pytest.mark.parametrize(
-    'records, ids',
+    'name, content',
     [
-        ([{'texts': ['A.', 'B.'], 'id': 5}, {'texts': ['A.', 'B.']}], '51'),
-        ([{'sentence1': 'A.', 'sentence2': 'B.', 'index': 5}], '5'),
+        ('new.csv', WITHOUT_LABELS),
+        ('new.jsonl', lines(BY_COLUMNS)),
+        ('new.json', json.dumps(BY_COLUMNS)),
+        ('new.json', json.dumps([row | {'label': 'unread'} for row in BY_TEXTS])),
     ],
 )
-def test_json_lines_of_a_published_set(tmp_path, records, ids):
-    (tmp_path / 'new.jsonl').write_text(lines(records))
-    assert read('rte', tmp_path / 'new.jsonl') == [Example(i, ('A.', 'B.')) for i in ids]
+def test_a_set_of_your_own_by_its_columns_or_by_texts(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert unlabelled.read(five(), tmp_path / name) == FIVE_UNLABELLED
+
+
+def test_json_lines_of_a_published_set(tmp_path):
+    path = tmp_path / 'new.jsonl'
+    for records, ids in (
+        ([{'texts': ['A.', 'B.'], 'id': 5}, {'texts': ['A.', 'B.']}], '51'),
+        ([{'sentence1': 'A.', 'sentence2': 'B.', 'index': 5}], '5'),
+    ):
+        path.write_text(lines(records))
+        assert read('rte', path) == [Example(i, ('A.', 'B.')) for i in ids]
 
 
 @pytest.mark.parametrize(
