@@ -2,6 +2,7 @@
 checked by hand."""
 
 import csv
+import itertools
 import json
 import tarfile
 import warnings
@@ -17,53 +18,47 @@ from shared import DATA, needs_data
 
 @needs_data
 @pytest.mark.parametrize(
-    'name, folder, counts, published',
+    'name, folder, train, dev, published, of_train, number, label, begins',
     [
-        ('cola', 'CoLA', {'train': 8551, 'dev': 1043}, {}),
-        ('sst2', 'SST-2', {'train': 67349, 'dev': 872}, {}),
-        ('rte', 'RTE', {'train': 2490, 'dev': 277}, {}),
-        ('mrpc', 'MRPC', {'train': 3668, 'dev': 408}, {}),
-        ('stsb', 'STS-B', {'train': 5749, 'dev': 1500}, {}),
-        ('story_cloze', 'StoryCloze', {'train': 1497, 'dev': 374}, {}),
-        ('qnli', 'QNLI', {'train': 10475, 'dev': 5463}, {'train': '104,743'}),
-        ('mnli', 'MNLI', {'train': 20000, 'dev': 9815}, {'train': '392,702'}),
-        ('snli', 'SNLI', {'train': 19999, 'dev': 9842}, {'train': '549,367'}),
-        ('qqp', 'QQP', {'train': 25370, 'dev': 7600}, {'train': '363,846', 'dev': '40,430'}),
-        ('dpr', 'DPR', {'train': 1316, 'test': 564}, {'train': '1,322'}),
+        ('cola', 'CoLA', 8551, 1043, '', 0, 0, 1, 'The sailors rode the breeze clear of the roc'),
+        ('sst2', 'SST-2', 67349, 872, '', 0, 0, 1, "it 's a charming and often affecting journey"),
+        (
+            'rte',
+            'RTE',
+            2490,
+            277,
+            '',
+            1,
+            0,
+            1,
+            'No Weapons of Mass Destruction Found in Iraq Yet.|',
+        ),
+        ('mrpc', 'MRPC', 3668, 408, '', 0, 0, 1, "He said the foodservice pie business doesn't f"),
+        ('stsb', 'STS-B', 5749, 1500, '', 1, 1, 3.8, 'A man is playing a large flute.|A man is pl'),
+        ('story_cloze', 'StoryCloze', 1497, 374, '', 0, 0, 0, 'Jackson had always avoided drinki'),
+        ('qnli', 'QNLI', 10475, 5463, '104,743', 0, 0, 0, 'What came into force after the new co'),
+        ('mnli', 'MNLI', 20000, 9815, '392,702', 0, 0, 1, 'The new rights are nice enough|Everyo'),
+        ('snli', 'SNLI', 19999, 9842, '549,367', 0, 1, 0, 'Two women are embracing while holding'),
+        ('qqp', 'QQP', 25370, 7600, '363,846 40,430', 0, 1, 0, 'What is the operating system for '),
+        ('dpr', 'DPR', 1316, 564, '1,322', 1, 0, 1, 'The bee landed on the flower because | had '),
     ],
 )
 def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(
-    name, folder, counts, published
+    name, folder, train, dev, published, of_train, number, label, begins
 ):
-    for split, n in counts.items():
+    """And a row, checked by hand: of_train says whether it is one of train's."""
+    splits = {'train': train, 'test' if name == 'dpr' else 'dev': dev}
+    found = []
+    for (split, n), size in itertools.zip_longest(splits.items(), published.split()):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter('always')
-            assert len(tasks.get(name).read(DATA / folder, split)) == n
-        assert len(caught) == (split in published)
-        if caught:
-            said = f'({name} {split}): {n:,} rows, the published set has {published[split]}'
-            assert said in str(caught[0].message)
-
-
-@needs_data
-@pytest.mark.parametrize(
-    'name, folder, split, number, label, begins',
-    [
-        ('cola', 'CoLA', 'dev', 0, 1, 'The sailors rode the breeze clear of the rocks.'),
-        ('rte', 'RTE', 'train', 0, 1, 'No Weapons of Mass Destruction Found in Iraq Yet.|Weapons '),
-        ('mrpc', 'MRPC', 'dev', 0, 1, "He said the foodservice pie business doesn't fit the comp"),
-        ('stsb', 'STS-B', 'train', 1, 3.8, 'A man is playing a large flute.|A man is playing a f'),
-        ('qqp', 'QQP', 'dev', 1, 0, 'What is the operating system for Xiaomi Redmi Note 3 Pro?|Wh'),
-        ('qnli', 'QNLI', 'dev', 0, 0, 'What came into force after the new constitution was herald'),
-        ('mnli', 'MNLI', 'dev', 0, 1, 'The new rights are nice enough|Everyone really likes the '),
-        ('snli', 'SNLI', 'dev', 1, 0, 'Two women are embracing while holding to go packages .|Two'),
-        ('dpr', 'DPR', 'train', 0, 1, 'The bee landed on the flower because | had pollen.'),
-    ],
-)
-def test_official_rows_are_read_as_they_stand(name, folder, split, number, label, begins):
-    found = tasks.get(name).read(DATA / folder, split)[number]
-    assert found.id == str(number) and found.label == label
-    assert '|'.join(found.texts).startswith(begins)
+            found.append(tasks.get(name).read(DATA / folder, split))
+        assert len(found[-1]) == n
+        said = [f'({name} {split}): {n:,} rows, the published set has {size}'] if size else []
+        assert len(caught) == len(said)
+        assert all(text in str(warning.message) for text, warning in zip(said, caught))
+    row = found[0 if of_train else 1][number]
+    assert row.label == label and '|'.join(row.texts).startswith(begins)
 
 
 @needs_data
