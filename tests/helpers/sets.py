@@ -1,5 +1,5 @@
 """Writes every labelled set from the same few rows, in each of its sources, with the expected
-Examples.
+Examples of tables.
 
 write(name, source, directory) -> the directory to read from. source: 'official', 'tfds' or
 'parquet'. expected(name) -> {split: its Examples}. The splits have different rows, so that no split
@@ -90,8 +90,6 @@ def columns_of(name):
 
 
 def expected(name):
-    if name not in TABLES:
-        return EXPECTED[name]()
     n_texts = len(columns_of(name)[1])
     return {
         split: [
@@ -207,44 +205,6 @@ def write_parquet(name, folder):
 # RACE, Story Cloze, the pronouns
 
 
-def race():
-    return {
-        'dev': [
-            Example(
-                f'{level}/{passage["id"]}/{i}',
-                (passage['article'], question),
-                tuple(options),
-                'ABCD'.index(answer),
-            )
-            for level in ('middle', 'high')
-            for passage in sorted(
-                official.PASSAGES[level], key=lambda p: int(p['id'].strip('midlehg.tx'))
-            )
-            for i, (question, options, answer) in enumerate(
-                zip(passage['questions'], passage['options'], passage['answers'])
-            )
-        ]
-    }
-
-
-def story_cloze():
-    return {
-        'test': [
-            Example(f'id-{i}', (' '.join(story[:4]),), story[4:6], int(story[6]) - 1)
-            for i, story in enumerate(official.STORIES)
-        ]
-    }
-
-
-def dpr():
-    return {
-        'test': [
-            Example(str(i), (f'{before} ', f' {after}'), tuple(both), right)
-            for i, (before, after, *both, right) in enumerate(official.SCHEMAS)
-        ]
-    }
-
-
 def dpr_rows():
     return [
         (f'{before} it {after}', 'it', both, right)
@@ -270,7 +230,6 @@ def others_tfds(name, data, folder):
         prepare(data, 'definite_pronoun_resolution', splits, builder=builder)
 
 
-EXPECTED = {'race': race, 'story_cloze': story_cloze, 'dpr': dpr}
 OFFICIAL = {
     'race': lambda folder: official.race(folder, 'dev'),
     'dpr': dpr_official,
@@ -285,12 +244,8 @@ PARQUET = {
     'dpr': lambda folder: hub.shards(folder / 'plain_text', 'test', hub.DPR, dpr_rows()),
 }
 WRITE = {'official': write_official, 'tfds': write_tfds, 'parquet': write_parquet}
-MATRIX = [
-    (name, source)
-    for name in (*TABLES, *EXPECTED)
-    for source in WRITE
-    if name != 'story_cloze' or source == 'official'
-]
+
+
 # TFDS has no index of these sets, so their rows come in TFDS's order.
 UNORDERED = {(name, 'tfds') for name in ('snli', 'scitail', 'dpr')}
 
