@@ -1,6 +1,6 @@
 """Damaged files: each is read and gives the right values, or is refused by a UserError of one line.
 
-python -m pytest -m slow tests/test_fuzz.py      10,000 of them; --hypothesis-seed=N for others
+python -m pytest -m slow tests/test_fuzz.py      9,600 of them; --hypothesis-seed=N for others
 """
 
 import collections
