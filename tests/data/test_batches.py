@@ -30,7 +30,9 @@ def test_an_epoch_has_every_row_at_most_once_epochs_and_seeds_differ_in_order_an
         batch = batches.train_batches(rows(), seed, 4, SIZES)
         return [t for step in range(25) for t in batch(first + step)['tokens'][:, 0, 0]]
 
-    one, following, other = epoch(0, 0), epoch(0, 25), epoch(1, 0)
+    one = epoch(0, 0)
+    following = epoch(0, 25)
+    other = epoch(1, 0)
     assert len(one) == len(set(one)) == 100
     assert following != one != other and set(one) != set(following)
 

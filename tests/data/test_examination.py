@@ -61,6 +61,7 @@ def test_copies_between_the_splits_are_counted_and_a_sound_set_has_no_warning():
 
 def test_labels_that_the_task_states_are_no_mistakes():
     task = dataclasses.replace(TASK, labels=('None', 'none'))
-    train, dev = rows((1, 0), (2, 1)), rows((3, 0), (4, 1))
+    train = rows((1, 0), (2, 1))
+    dev = rows((3, 0), (4, 1))
     assert examination.warnings(task, train, dev) == []
     assert len(examination.warnings(task, train, dev, 'label')) == 3

@@ -74,7 +74,8 @@ def test_each_choice_and_both_orders_are_shown_and_choices_counted():
 
 
 def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_a_screen():
-    long, short = Example('0', ('a' * 200, 'b'), (), 0), Example('1', ('a', 'b'), (), 0)
+    long = Example('0', ('a' * 200, 'b'), (), 0)
+    short = Example('1', ('a', 'b'), (), 0)
     lines = shown(task(cut=0), [long, short], n_ctx=128)
     assert '  cut     yes' in lines and lines[-2:] == [
         'cut           1 rows, 50.0%',

@@ -247,7 +247,7 @@ def test_a_misspelt_column_is_told_with_the_columns_that_are_there(tmp_path, mon
 def test_a_table_is_read_in_the_encoding_that_is_named(tmp_path, encoding, separator, word):
     rows = [[f'{word} {i}', f'"{word}"', f'{word}{i % 2}'] for i in range(20)]
     text = '\n'.join(map(separator.join, [[f'a{word}', 'b', 'l'], *rows]))
-    path = write(tmp_path / ('my.tsv' if separator == '\t' else 'my.csv'), text.encode(encoding))
+    path = write(tmp_path / 'my.csv', text.encode(encoding))
     task, found = whole(path, text=[f'a{word}', 'b'], label='l', encoding=encoding)
     assert task.labels == (f'{word}0', f'{word}1')
     assert [one.texts for one in found] == [(f'{word} {i}', word) for i in range(20)]
@@ -311,8 +311,10 @@ LISTED = FIVE | {'choices': ('a',)}
     ],
 )
 def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, cause):
-    name = 'a.csv' if isinstance(content, str) else 'a.jsonl'
-    path = write(tmp_path / name, content if isinstance(content, str) else lines(content))
+    if isinstance(content, str):
+        path = write(tmp_path / 'a.csv', content)
+    else:
+        path = write(tmp_path / 'a.jsonl', lines(content))
     message = refusal(whole, path, **columns)
     assert message.startswith(path) and cause in message
 

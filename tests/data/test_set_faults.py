@@ -83,7 +83,9 @@ def test_a_bad_row_is_named_or_left_out_and_a_bad_file_is_an_error(
         official.race(tmp_path, 'dev', {'middle': official.PASSAGES['middle']})
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(good.encode() + (bad if isinstance(bad, bytes) else bad.encode()))
+    if isinstance(bad, str):
+        bad = bad.encode()
+    path.write_bytes(good.encode() + bad)
     message = complaint(name, tmp_path, split)
     assert str(path) in message and cause in message
     skipped = []
@@ -159,7 +161,7 @@ def test_ambiguous_and_unreadable_files_are_named(tmp_path):
     ],
 )
 def test_parquet_files_of_another_set_are_named(tmp_path, name, columns, row, cause):
-    folder = 'all' if name == 'race' else '.'
+    folder = {'race': 'all'}.get(name, '.')
     path = hub.write(tmp_path / folder / 'validation.parquet', columns, [row])
     assert complaint(name, tmp_path, 'dev').startswith(f'{path}: {cause}')
 

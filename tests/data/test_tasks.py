@@ -18,46 +18,36 @@ from shared import DATA, needs_data
 
 @needs_data
 @pytest.mark.parametrize(
-    'name, folder, train, dev, published, of_train, number, label, begins',
+    'name, folder, train, dev, published, of, number, label, begins',
     [
-        ('cola', 'CoLA', 8551, 1043, '', 0, 0, 1, 'The sailors rode the breeze clear of the roc'),
-        ('sst2', 'SST-2', 67349, 872, '', 0, 0, 1, "it 's a charming and often affecting journey"),
-        (
-            'rte',
-            'RTE',
-            2490,
-            277,
-            '',
-            1,
-            0,
-            1,
-            'No Weapons of Mass Destruction Found in Iraq Yet.|',
-        ),
-        ('mrpc', 'MRPC', 3668, 408, '', 0, 0, 1, "He said the foodservice pie business doesn't f"),
-        ('stsb', 'STS-B', 5749, 1500, '', 1, 1, 3.8, 'A man is playing a large flute.|A man is pl'),
-        ('story_cloze', 'StoryCloze', 1497, 374, '', 0, 0, 0, 'Jackson had always avoided drinki'),
-        ('qnli', 'QNLI', 10475, 5463, '104,743', 0, 0, 0, 'What came into force after the new co'),
-        ('mnli', 'MNLI', 20000, 9815, '392,702', 0, 0, 1, 'The new rights are nice enough|Everyo'),
-        ('snli', 'SNLI', 19999, 9842, '549,367', 0, 1, 0, 'Two women are embracing while holding'),
-        ('qqp', 'QQP', 25370, 7600, '363,846 40,430', 0, 1, 0, 'What is the operating system for '),
-        ('dpr', 'DPR', 1316, 564, '1,322', 1, 0, 1, 'The bee landed on the flower because | had '),
+        ('cola', 'CoLA', 8551, 1043, '', 'dev', 0, 1, 'The sailors rode the breeze clear of'),
+        ('sst2', 'SST-2', 67349, 872, '', 'dev', 0, 1, "it 's a charming and often affecting"),
+        ('rte', 'RTE', 2490, 277, '', 'train', 0, 1, 'No Weapons of Mass Destruction Found in '),
+        ('mrpc', 'MRPC', 3668, 408, '', 'dev', 0, 1, 'He said the foodservice pie business d'),
+        ('stsb', 'STS-B', 5749, 1500, '', 'train', 1, 3.8, 'A man is playing a large flute.|A'),
+        ('story_cloze', 'StoryCloze', 1497, 374, '', 'dev', 0, 0, 'Jackson had always avoided'),
+        ('qnli', 'QNLI', 10475, 5463, '104,743', 'dev', 0, 0, 'What came into force after the'),
+        ('mnli', 'MNLI', 20000, 9815, '392,702', 'dev', 0, 1, 'The new rights are nice enough|'),
+        ('snli', 'SNLI', 19999, 9842, '549,367', 'dev', 1, 0, 'Two women are embracing while '),
+        ('qqp', 'QQP', 25370, 7600, '363,846 40,430', 'dev', 1, 0, 'What is the operating sys'),
+        ('dpr', 'DPR', 1316, 564, '1,322', 'train', 0, 1, 'The bee landed on the flower beca'),
     ],
 )
 def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(
-    name, folder, train, dev, published, of_train, number, label, begins
+    name, folder, train, dev, published, of, number, label, begins
 ):
-    """And a row, checked by hand: of_train says whether it is one of train's."""
-    splits = {'train': train, 'test' if name == 'dpr' else 'dev': dev}
-    found = []
-    for (split, n), size in itertools.zip_longest(splits.items(), published.split()):
+    """And a row, checked by hand, of the split `of`."""
+    task = tasks.get(name)
+    found = {}
+    for split, n, size in itertools.zip_longest(task.splits[:2], (train, dev), published.split()):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter('always')
-            found.append(tasks.get(name).read(DATA / folder, split))
-        assert len(found[-1]) == n
-        said = [f'({name} {split}): {n:,} rows, the published set has {size}'] if size else []
-        assert len(caught) == len(said)
-        assert all(text in str(warning.message) for text, warning in zip(said, caught))
-    row = found[0 if of_train else 1][number]
+            found[split] = task.read(DATA / folder, split)
+        assert len(found[split]) == n and len(caught) == (size is not None)
+        for warning in caught:
+            said = f'({name} {split}): {n:,} rows, the published set has {size}'
+            assert said in str(warning.message)
+    row = found[of][number]
     assert row.label == label and '|'.join(row.texts).startswith(begins)
 
 

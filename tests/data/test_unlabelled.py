@@ -113,11 +113,14 @@ def test_rows_in_memory_may_be_a_table():
     assert unlabelled.given(RATED, pyarrow.table({'text': ['Good.', 'Bad.']})) == found
 
 
-@pytest.mark.parametrize('name, header', [('new.csv', 'text'), ('new.tsv', 'sentence')])
-def test_blank_lines_of_a_table_are_no_rows(tmp_path, name, header):
+@pytest.mark.parametrize(
+    'name, header, task',
+    [('new.csv', 'text', RATED), ('new.tsv', 'sentence', tasks.get('sst2'))],
+    ids=['csv', 'tsv'],
+)
+def test_blank_lines_of_a_table_are_no_rows(tmp_path, name, header, task):
     path = tmp_path / name
     path.write_text(f'{header}\nGood.\n\nBad.\n\n')
-    task = RATED if header == 'text' else tasks.get('sst2')
     found = unlabelled.read(task, path)
     assert found == [Example('0', ('Good.',)), Example('1', ('Bad.',))]
 

@@ -171,6 +171,8 @@ def logs(root, world):
             warnings.simplefilter('ignore')  # numbers near the largest that there are
             score_predictions.run(directory / 'rows.jsonl')
 
-    for name, content in {'results': results_of_steps, **PREDICTIONS}.items():
+    write(root / 'results', {'rows.jsonl': results_of_steps.encode()})
+    yield target(root / 'results', read)
+    for name, content in PREDICTIONS.items():
         write(root / name, {'rows.jsonl': content.encode()})
-        yield target(root / name, read if name == 'results' else scored)
+        yield target(root / name, scored)
