@@ -31,10 +31,10 @@ def test_an_epoch_has_every_row_at_most_once_epochs_and_seeds_differ_in_order_an
         return [t for step in range(25) for t in batch(first + step)['tokens'][:, 0, 0]]
 
     one = epoch(0, 0)
-    next_one = epoch(0, 25)
+    following = epoch(0, 25)
     other = epoch(1, 0)
     assert len(one) == len(set(one)) == 100
-    assert next_one != one != other and set(one) != set(next_one)
+    assert following != one != other and set(one) != set(following)
 
 
 def test_a_batch_is_a_function_of_the_step_alone():
@@ -46,82 +46,34 @@ def test_a_batch_is_a_function_of_the_step_alone():
     assert all(np.array_equal(a[k], b[k]) for k in a)
 
 
-def digest(n, size, steps, by_length):
-    batch = batches.train_batches(
-        of_lengths(2 + i * i * 7919 % 89 for i in range(n)), 3, size, SIZES, by_length
-    )
+def digest(n, size, steps, by_length, scores):
+    lengths = [2 + i * i * 7919 % 89 for i in range(n)]
+    labels = [i * 37 % 101 / 20 for i in range(n)] if scores else None
+    batch = batches.train_batches(of_lengths(lengths, labels), 3, size, SIZES, by_length)
     found = [(batch(step)['tokens'][:, 0, 0] - 1).tolist() for step in range(steps)]
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
 @pytest.mark.parametrize(
-    'by_length, digests',
+    'by_length, scores, digests',
     [
-        (False, ('2965006af433051e', 'ff8c23b2eaa5c933', '565bd99e870a731c')),
-        (True, ('7a9c4a7a3518533f', '60b7d22988e1ac03', '4c4a3bda6efd3261')),
+        (False, False, ('2965006af433051e', 'ff8c23b2eaa5c933', '565bd99e870a731c')),
+        (True, False, ('7a9c4a7a3518533f', '60b7d22988e1ac03', '4c4a3bda6efd3261')),
+        (True, True, ('e0c00bbe3f19fe49', '8ca1ee374b4e64d9', '68db7917c7b9be25')),
     ],
 )
-def test_the_order_is_the_same_for_ever(by_length, digests):
+def test_the_order_is_the_same_for_ever(by_length, scores, digests):
     # Written down once: a change would break every resumed run.
     # Rows, batch and steps, of more than two epochs
     sets = ((4001, 32, 300), (103, 4, 60), (500, 8, 130))
-    assert tuple(digest(*one, by_length) for one in sets) == digests
-
-
-def test_rows_of_a_batch_are_of_similar_length():
-    data = rows(4000)
-    sizes = batches.sizes_of(data, 96)
-    found = map(batches.train_batches(data, 0, 8, sizes), range(500))
-    padded = sum(batch['tokens'].size for batch in found)
-    real = sum(len(r.sequences[0]) for r in data)
-    assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
-
-
-def variance_of_means(labels, epochs):
-    """The variance of the mean label of a batch, over epochs of int[steps, size]."""
-    return np.mean(
-        [np.square(labels[batch].mean() - labels.mean()) for epoch in epochs for batch in epoch]
-    )
-
-
-def met_again(one, following):
-    """The fraction of the pairs of rows in a batch of one epoch, int[steps, size], that share a
-    batch of the next."""
-    batch_of = {row: i for i, batch in enumerate(following.tolist()) for row in batch}
-    pairs = [pair for batch in one.tolist() for pair in itertools.combinations(batch, 2)]
-    return sum(a in batch_of and batch_of[a] == batch_of.get(b) for a, b in pairs) / len(pairs)
-
-
-@pytest.mark.parametrize('kind', ['three labels', 'scores'])
-@pytest.mark.parametrize('n', [1500, 6000])
-def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_label(n, kind):
-    rng = np.random.default_rng(n)
-    size = rng.standard_normal(n)
-    lengths = np.clip(np.exp(3.5 + 0.5 * size), 4, 200)
-    scores = np.clip(2.5 + 0.6 * size + 1.2 * rng.standard_normal(n), 0, 5)
-    labels = scores.round(2) if kind == 'scores' else np.digitize(scores, (2, 3))
-    data = of_lengths(lengths, labels.tolist())
-    sizes = batches.sizes_of(data, 512, 6)
-    ours, shuffled = (
-        [order(epoch) for epoch in range(10)]
-        for order in (
-            batches.epoch_order(data, 0, 32, sizes, by_length) for by_length in (True, False)
-        )
-    )
-    assert variance_of_means(labels, ours) <= 1.15 * variance_of_means(labels, shuffled)
-    assert np.mean([met_again(*pair) for pair in itertools.pairwise(ours)]) <= 0.05
+    assert tuple(digest(*one, by_length, scores) for one in sets) == digests
 
 
 @pytest.mark.parametrize('n', [1, 2, 3, 4])
 def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
     own = np.random.default_rng(n).geometric(0.02, 60)
     found = batches.sizes_of(of_lengths(own), 512, n).lengths
-    assert (
-        len(found) <= n
-        and all(length % 4 == 0 for length in found)
-        and own.max() <= found[-1] <= 512
-    )
-    assert n != 4 or found == batches.sizes_of(of_lengths(own), 512).lengths  # by default
+    assert len(found) <= n and not any(length % 4 for length in found)
 
     def padded(lengths):
         return np.asarray(lengths)[np.searchsorted(lengths, own)].sum()
@@ -133,11 +85,18 @@ def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
 
 def test_padding_puts_mask_and_extract_where_the_tokens_end():
     row = Encoded('a', [[10, 5, 12], [10, 5, 6, 12]], 1, [0.0, 1.0], False)
-    batch = batches.pad([row], batches.Sizes((8,), 2, 2))
-    assert batch['tokens'].tolist() == [[[10, 5, 12, 0, 0, 0, 0, 0], [10, 5, 6, 12, 0, 0, 0, 0]]]
-    assert batch['mask'].tolist() == [[[1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0]]]
-    assert batch['extract'].tolist() == [[2, 3]] and batch['target'].tolist() == [[0, 1]]
-    # A row with fewer choices says which are there.
+    found = batches.pad([row], batches.Sizes((8,), 2, 2))
+    zeros = [0] * 4
+    assert {name: array.tolist() for name, array in found.items()} == {
+        'tokens': [[[10, 5, 12, 0, *zeros], [10, 5, 6, 12, *zeros]]],
+        'mask': [[[1, 1, 1, 0, *zeros], [1, 1, 1, 1, *zeros]]],
+        'extract': [[2, 3]],
+        'target': [[0, 1]],
+        'present': [[1, 1]],
+    }
+
+
+def test_a_row_with_fewer_choices_says_which_are_there():
     rows = [
         Encoded('a', [[10, 12]] * 2, 1, [0.0, 1.0], False),
         Encoded('b', [[10, 12]] * 3, None, None, False),
@@ -152,13 +111,9 @@ def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
     data = rows(13)
     found = list(batches.eval_batches(data, 4, batches.sizes_of(data, 96)))
     assert sorted(i for indices, _ in found for i in indices) == list(range(13))
-    assert [(len(indices), len(batch['tokens'])) for indices, batch in found] == [
-        (4, 4),
-        (4, 4),
-        (4, 4),
-        (1, 4),
-    ]
+    assert [len(indices) for indices, _ in found] == [4, 4, 4, 1]
     for indices, batch in found:
+        assert len(batch['tokens']) == 4
         assert (batch['tokens'][: len(indices), 0, 0] == indices + 1).all()
 
 

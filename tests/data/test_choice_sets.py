@@ -24,55 +24,30 @@ def test_every_question_is_a_row_middle_school_first_and_passages_by_number(tmp_
     assert [e.id for e in found] == [
         f'middle/middle{n}.txt/{q}' for n in (9, 10, 100) for q in range(3)
     ] + [f'high/high{n}.txt/{q}' for n in (1900, 1901, 1902) for q in range(4)]
-    assert found[1] == Example(
-        'middle/middle9.txt/1',
-        ('Li has 9 birds.\nThey sing "in the morning". He likes it.', 'When do they sing?  _ .'),
-        ('At night.', 'In the morning.', 'At noon.', 'Never.'),
-        1,
-    )
+    text = ('Li has 9 birds.\nThey sing "in the morning". He likes it.', 'When do they sing?  _ .')
+    choices = ('At night.', 'In the morning.', 'At noon.', 'Never.')
+    assert found[1] == Example('middle/middle9.txt/1', text, choices, 1)
     assert len(RACE.files(tmp_path, 'test')) == 6
 
 
 @pytest.mark.parametrize(
-    'block, texts, label',
+    'sentence, candidates, right, label',
     [
-        (
-            (
-                'The pitcher hit the wall because it was near.',
-                'it',
-                'The pitcher,the wall',
-                'the wall',
-            ),
-            ('The pitcher hit the wall because ', ' was near.'),
-            1,
-        ),
-        (
-            ('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'),
-            ('A hen saw a bug and ', ' ate it.'),
-            0,
-        ),
-        (
-            ('She ran, but Sheila did not.', 'she', 'Ann,Eve', 'Ann'),
-            ('', ' ran, but Sheila did not.'),
-            0,
-        ),
-        (
-            ('IT fell, then it rose.', 'it', 'the bee,the  flower', 'Flower'),
-            ('IT fell, then ', ' rose.'),
-            1,
-        ),
-        (
-            ('IT fell, then it rose.', 'it', 'the bee,The Bee', 'The Bee'),
-            ('IT fell, then ', ' rose.'),
-            1,
-        ),
+        ('The pitcher hit a wall because |it| was near.', 'The pitcher,a wall', 'a wall', 1),
+        ('A hen saw a bug and |it| ate it.', 'A hen,a bug', 'A hen', 0),
+        ('|She| ran, but Sheila did not.', 'Ann,Eve', 'Ann', 0),
+        ('IT fell, then |it| rose.', 'the bee,the  flower', 'Flower', 1),
+        ('IT fell, then |it| rose.', 'the bee,The Bee', 'The Bee', 1),
     ],
 )
 def test_a_pronoun_is_the_first_whole_word_of_its_letters_and_articles_make_no_other_candidate(
-    tmp_path, block, texts, label
+    tmp_path, sentence, candidates, right, label
 ):
+    before, pronoun, after = sentence.split('|')
+    block = (before + pronoun + after, pronoun.lower(), candidates, right)
     official.definite_pronouns(tmp_path / 'test.c.txt', [block])
-    assert DPR.read(tmp_path, 'test') == [Example('0', texts, tuple(block[2].split(',')), label)]
+    expected = Example('0', (before, after), tuple(candidates.split(',')), label)
+    assert DPR.read(tmp_path, 'test') == [expected]
 
 
 # BLiMP
@@ -94,10 +69,9 @@ def read_pair(directory, on_bad=fail, **changed):
 
 
 def test_a_pair_is_named_by_phenomenon_set_and_number(tmp_path):
-    assert read_pair(tmp_path, pairID='7', sentence_good='He ran. ') == [
-        Example('binding/a/1', (), ('He sat.', 'Him sat.'), 0),
-        Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0),
-    ]
+    first, second = read_pair(tmp_path, pairID='7', sentence_good='He ran. ')
+    assert first == Example('binding/a/1', (), ('He sat.', 'Him sat.'), 0)
+    assert second == Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0)
 
 
 def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argument_structure(
@@ -108,15 +82,8 @@ def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argumen
     found = BLIMP.read(tmp_path, 'test')
     assert found == BLIMP.read(tmp_path / 'data', 'test')
     sets = collections.Counter(example.id.rpartition('/')[0] for example in found)
-    assert sets == dict.fromkeys(
-        [
-            'argument_structure/birds_1',
-            'argument_structure/birds_2',
-            'binding/hills',
-            'quantifiers/rivers',
-        ],
-        8,
-    )
+    first = {'argument_structure/birds_1', 'argument_structure/birds_2'}
+    assert {*sets} == {*first, 'binding/hills', 'quantifiers/rivers'} and {*sets.values()} == {8}
 
 
 @pytest.mark.parametrize(
@@ -152,22 +119,10 @@ def test_the_published_sets_are_read_whole(tmp_path):
         archive.extractall(tmp_path, filter='data')
     found = BLIMP.read(tmp_path, 'test')
     per_set = collections.Counter(example.id.rpartition('/')[0] for example in found)
-    per_phenomenon = collections.Counter(name.partition('/')[0] for name in per_set)
-    assert len(per_set) == 67 and set(per_set.values()) == {1000}
-    assert per_phenomenon == {  # Warstadt et al. 2020, Table 4
-        'anaphor_agreement': 2,
-        'argument_structure': 9,
-        'binding': 7,
-        'control_raising': 5,
-        'determiner_noun_agreement': 8,
-        'ellipsis': 2,
-        'filler_gap_dependency': 7,
-        'irregular_forms': 2,
-        'island_effects': 8,
-        'npi_licensing': 7,
-        'quantifiers': 4,
-        'subject_verb_agreement': 6,
-    }
+    assert {*per_set.values()} == {1000}
+    phenomena = collections.Counter(name.partition('/')[0] for name in per_set)
+    # Warstadt et al. 2020, Table 4, in the order of the alphabet
+    assert [n for _, n in sorted(phenomena.items())] == [2, 9, 7, 5, 8, 2, 7, 2, 8, 7, 4, 6]
     assert sum(e.choices[0].lower() == e.choices[1].lower() for e in found) == 7  # any model ties
     chosen = blimp.read_filter(DATA / 'blimp_babylm_filtered_indices.json')
     assert len(chosen) == 59_875 and chosen <= {e.id.partition('/')[2] for e in found}

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import types
+from unittest import mock
 
 import numpy as np
 import pyarrow
@@ -18,7 +19,6 @@ from gpt1_jax.data.corpus import Document, Join, is_validation, joined
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
 from refusal import refusal
-from shared import CASES, needs_cases
 
 
 @pytest.fixture
@@ -36,13 +36,10 @@ def here(tmp_path, monkeypatch):
 
 
 def test_the_novels_of_the_package_are_read_also_if_there_is_a_directory_of_that_name(here):
-    found = read('novels')
-    assert len(found) == 10 and found[5][1].splitlines()[3].startswith(
-        'No one who had ever seen Catherine Morland'
-    )
     (here / 'novels').mkdir()
     (here / 'novels' / 'a.txt').write_text('A.')
-    assert read('novels') == found
+    found = read('novels')
+    assert len(found) == 10 and 'No one who had ever seen Catherine Morland' in found[5][1]
     assert read('./novels') == [('novels/a.txt', 'A.')]
 
 
@@ -65,7 +62,6 @@ def read(spec, **kwargs):
         ('books/a.txt', ALL[:1]),
         ('books/*.txt', ALL[:1]),
         ('books/**/*.gz', ALL[3:]),
-        (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]),
         (['books/a.txt', 'books', './books/a.txt', 'books/../books/a.txt'], ALL),
     ],
 )
@@ -73,18 +69,9 @@ def test_a_spec_gives_its_documents_in_order_and_once(here, spec, expected):
     assert read(spec) == expected
 
 
-def test_a_directory_above_a_link_is_that_of_what_it_leads_to(here):
-    (here / 'elsewhere').mkdir()
-    (here / 'elsewhere' / 'link').symlink_to(here / 'books' / 'deep')
-    (here / 'elsewhere' / 'a.txt').write_text('another')
-    assert read('elsewhere/link/../a.txt') == [('elsewhere/link/../a.txt', ALL[0][1])]
-
-
 def test_another_field_can_be_read_and_one_document_at_a_time(here):
-    assert read('books/d.jsonl', field='title') == [
-        ('books/d.jsonl: line 1', 'x'),
-        ('books/d.jsonl: line 3', 'y'),
-    ]
+    found = [(name, text) for (name, _), text in zip(ALL[1:3], 'xy')]
+    assert read('books/d.jsonl', field='title') == found
     (here / 'bad.txt').write_bytes(b'\xff')
     assert next(corpus.documents(['books/a.txt', 'bad.txt'])).name == 'books/a.txt'
 
@@ -107,7 +94,6 @@ def test_another_field_can_be_read_and_one_document_at_a_time(here):
         ),
         (['books', ''], 'corpus: no file, directory or other source given, or one'),
         ('x' * 300, 'File name too long'),
-        ('s3://bucket/a', 's3://bucket/a: neither a local path nor gs://BUCKET/'),
         ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
         ('dangling', '^dangling/gone.txt: a link to a file that does not exist'),
         ('dangling/*.txt', '^dangling/gone.txt: a link to a file that does not exist'),
@@ -137,57 +123,39 @@ def test_files_named_as_validation_data_are_told_read_or_left_out(tmp_path, monk
     for name in (*text, *HELD_OUT):
         pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(name).write_text('{"text": "A"}')
-    assert {*corpus.expand(spec, split_files=False)[0]} == {*text}
-    assert {*corpus.expand(spec)[0]} == {*corpus.expand(spec, None)[0]} == {*text, *HELD_OUT}
-    assert corpus.expand(spec)[1] == []
-    (line,) = corpus.expand(spec, split_files=None)[1]
-    assert '4 of 7 files are named as validation or test data (such as c.test) and are read' in line
-    (line,) = corpus.expand(spec, split_files=False)[1]
-    assert line.endswith('(such as c.test) and are left out')
+    such = '4 of 7 files are named as validation or test data (such as c.test) and are '
+    for split_files, expected, said in (
+        (True, (*text, *HELD_OUT), []),
+        (None, (*text, *HELD_OUT), [f'{such}read as well: split_files=False leaves them out']),
+        (False, text, [f'{such}left out']),
+    ):
+        found, lines = corpus.expand(spec, split_files)
+        assert {*found} == {*expected} and len(lines) == len(said)
+        assert all(text in line for text, line in zip(said, lines))
     for named in ('b/dev', 'b/c.test', 'b/*.test'):  # the user names them
         assert corpus.expand(named, split_files=False)[0] and not corpus.expand(named, None)[1]
 
 
-@needs_cases
-@pytest.mark.parametrize('case, documents', [('babylm', 2), ('hub', 12)])
-def test_published_sets_name_their_files_so(case, documents):
-    spec = str(CASES / 'corpus_has_dev_and_test' / case)
-    (line,) = corpus.expand(spec, None)[1]
-    assert 'and are read as well: split_files=False leaves them out' in line
-    train = corpus.expand(spec, split_files=False)[0]
-    assert all('train' in name for name in train)
-    assert len(read(train)) == documents
-
-
 def test_validation_documents_are_chosen_by_their_text_alone():
-    chosen = [is_validation(Document('any', f'text {i}'), 0.25) for i in range(12)]
+    chosen = [is_validation(Document(f'name {i}', f'text {i}'), 0.25) for i in range(12)]
     # SHA-256 of these texts begins 82 90 ad 65 b4 8b 1b 3f ba 85 5e 41: below a quarter of the
     # range is below 40.
     assert chosen == [False] * 6 + [True] * 2 + [False] * 4
-    assert is_validation(Document('x', 'text 3'), 0.25) == is_validation(
-        Document('y', 'text 3'), 0.25
-    )
     assert 200 < sum(is_validation(Document('', str(i)), 0.1) for i in range(2500)) < 300
     assert is_validation(Document('', '\ud800'), 0.999999)  # half a surrogate pair
 
 
-@pytest.mark.parametrize(
-    'owner, function, name',
-    [(pathlib.Path, 'iterdir', 'locked'), (pathlib.Path, 'is_file', 'a.txt')],
-)
-def test_what_cannot_be_listed_or_seen_is_no_empty_directory(
-    here, monkeypatch, owner, function, name
-):
+def test_what_cannot_be_listed_is_no_empty_directory(here, monkeypatch):
     (here / 'library' / 'locked').mkdir(parents=True)
     (here / 'library' / 'a.txt').write_text('A.')
-    real = getattr(owner, function)
+    real = pathlib.Path.iterdir
 
     def refusing(path):
-        if str(path).endswith(name):
+        if path.name == 'locked':
             raise PermissionError(errno.EACCES, 'Permission denied', str(path))
         return real(path)
 
-    monkeypatch.setattr(owner, function, refusing)
+    monkeypatch.setattr(pathlib.Path, 'iterdir', refusing)
     with pytest.raises(PermissionError, match='library'):
         read('library')
 
@@ -195,22 +163,21 @@ def test_what_cannot_be_listed_or_seen_is_no_empty_directory(
 def test_tfds_records_are_documents_or_named(monkeypatch, tmp_path):
     tfds = pytest.importorskip('tensorflow_datasets')
     source = [{'text': b'caf\xc3\xa9', 'title': 'Nó', 'label': np.int64(1)}]
-    features = dict.fromkeys(('text', 'title', 'label'))
-    info = types.SimpleNamespace(features=features, splits={'train': None})
+    info = types.SimpleNamespace(features=source[0], splits={'train': None})
     builder = types.SimpleNamespace(info=info, as_data_source=lambda split: source)
     monkeypatch.setattr(tfds, 'builder_from_directory', lambda path: builder)
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
-    for name in ('books/plain/1.0.0', 'wiki/en/1.3.0'):
-        (tmp_path / name).mkdir(parents=True)
+    places = [tmp_path / 'books' / 'plain' / '1.0.0', tmp_path / 'wiki' / 'en' / '1.3.0']
+    for place in places:
+        place.mkdir(parents=True)
         for file in ('dataset_info.json', 'features.json'):
-            (tmp_path / name / file).write_text('{}')
-    place = f'{tmp_path}/books/plain/1.0.0: train record 0'
-    assert read('tfds:books:train') == [(place, 'café')]
-    (found,) = read('tfds:wiki/en:1.3.0:train[:5%]:title')
-    assert found == (f'{tmp_path}/wiki/en/1.3.0: train[:5%] record 0', 'Nó')
-    assert f"{place}: field 'label' is int64, must be text" in refusal(
-        read, 'tfds:books:train:label'
-    )
+            (place / file).write_text('{}')
+    where = f'{places[0]}: train record 0'
+    assert read('tfds:books:train') == [(where, 'café')]
+    expected = [(f'{places[1]}: train[:5%] record 0', 'Nó')]
+    assert read('tfds:wiki/en:1.3.0:train[:5%]:title') == expected
+    said = refusal(read, 'tfds:books:train:label')
+    assert f"{where}: field 'label' is int64, must be text" in said
     source[0] = None  # as of a truncated file
     assert 'train record 0: a value is missing' in refusal(read, 'tfds:books:train')
     assert 'tfds:: no_such_set is not in ' in refusal(read, 'tfds:no_such_set:train')
@@ -218,57 +185,38 @@ def test_tfds_records_are_documents_or_named(monkeypatch, tmp_path):
 
 # Rows joined to documents
 
-ROWS = [('aa', 1), ('bbb', 1), ('', 1), ('c', 2), ('dddddd', 2), ('e', 1)]
-
 
 @pytest.mark.parametrize(
     'how, expected',
     [
-        (
-            Join(),
-            [
-                ('f:0', 'aa'),
-                ('f:1', 'bbb'),
-                ('f:2', ''),
-                ('f:3', 'c'),
-                ('f:4', 'dddddd'),
-                ('f:5', 'e'),
-            ],
-        ),
-        (Join('k'), [('f:0', 'aa bbb '), ('f:3', 'c dddddd'), ('f:5', 'e')]),
-        (
-            Join('k', between='\n\n'),
-            [('f:0', 'aa\n\nbbb\n\n'), ('f:3', 'c\n\ndddddd'), ('f:5', 'e')],
-        ),
-        (
-            Join('k', 6),
-            [('f:0', 'aa bbb'), ('f:2', ''), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')],
-        ),
-        (
-            Join(characters=5),
-            [('f:0', 'aa'), ('f:1', 'bbb '), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')],
-        ),
-        (Join(characters=10**6), [('f:0', 'aa bbb  c dddddd e')]),
+        (Join(), {0: 'aa', 1: 'bbb', 2: '', 3: 'c', 4: 'dddddd', 5: 'e'}),
+        (Join('k'), {0: 'aa bbb ', 3: 'c dddddd', 5: 'e'}),
+        (Join('k', between='\n\n'), {0: 'aa\n\nbbb\n\n', 3: 'c\n\ndddddd', 5: 'e'}),
+        (Join('k', 6), {0: 'aa bbb', 2: '', 3: 'c', 4: 'dddddd', 5: 'e'}),
+        (Join(characters=5), {0: 'aa', 1: 'bbb ', 3: 'c', 4: 'dddddd', 5: 'e'}),
+        (Join(characters=10**6), {0: 'aa bbb  c dddddd e'}),
     ],
 )
 def test_rows_become_documents(how, expected):
-    given = [
-        Document(f'f:{i}', text, key if how.key else None) for i, (text, key) in enumerate(ROWS)
-    ]
-    assert [(document.name, document.text) for document in joined(given, how)] == expected
+    texts = ('aa', 'bbb', '', 'c', 'dddddd', 'e')
+    keys = (1, 1, 1, 2, 2, 1) if how.key else (None,) * 6
+    given = [Document(str(i), text, key) for i, (text, key) in enumerate(zip(texts, keys))]
+    assert {int(one.name): one.text for one in joined(given, how)} == expected
     assert list(joined([], how)) == []
 
 
 def test_a_text_between_documents_divides_files_and_rows(here, monkeypatch):
     stories = [f'story {i}\nends' for i in range(30)]
     marker = '<|endoftext|>'
-    (here / 'a.txt').write_text(f'\n{marker}\n'.join(stories) + f'\n{marker}\n')
-    (here / 'b.txt').write_text(marker.join(stories))  # on no line of its own
-    (here / 'c.jsonl').write_text(json.dumps({'text': f'{stories[0]}{marker}{stories[1]}'}))
+    contents = {
+        'a.txt': f'\n{marker}\n'.join([*stories, '']),
+        'b.txt': marker.join(stories),  # on no line of its own
+        'c.jsonl': json.dumps({'text': marker.join(stories)}),
+    }
     how = Join(split_at=marker)
-    for name in ('a.txt', 'b.txt'):
+    for name, content in contents.items():
+        (here / name).write_text(content)
         assert [text for _, text in read(name, join=how)] == stories
-    assert [text for _, text in read('c.jsonl', join=how)] == stories[:2]
     monkeypatch.setattr(rows, 'LONGEST', 100)
     monkeypatch.setattr(readers, 'PIECE', 20)
     assert [text for _, text in read('a.txt', join=how)] == stories
@@ -277,21 +225,15 @@ def test_a_text_between_documents_divides_files_and_rows(here, monkeypatch):
 
 def test_a_key_column_joins_across_row_groups_but_not_across_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = pyarrow.table({'book': ['a'] * 3 + ['b'] * 4, 'text': [f's{i}.' for i in range(7)]})
-    for name in ('1.parquet', '2.parquet'):
-        pyarrow.parquet.write_table(table, name, row_group_size=2)
-    (tmp_path / '3.jsonl').write_text('{"book": "b", "text": "x"}\n{"book": "b", "text": "y"}\n')
-    (tmp_path / '4.txt').write_text('whole')
-    expected = ['s0. s1. s2.', 's3. s4. s5. s6.']
-    assert [text for _, text in read('.', join=Join('book'))] == [
-        *expected,
-        *expected,
-        'x y',
-        'whole',
-    ]
+    table = pyarrow.table({'book': [*'aaabbbb'], 'text': [f's{i}.' for i in range(7)]})
+    pyarrow.parquet.write_table(table, '1.parquet', row_group_size=2)
+    (tmp_path / '2.jsonl').write_text('{"book": "b", "text": "x"}\n{"book": "b", "text": "y"}\n')
+    (tmp_path / '3.txt').write_text('whole')
+    expected = ['s0. s1. s2.', 's3. s4. s5. s6.', 'x y', 'whole']
+    assert [text for _, text in read('.', join=Join('book'))] == expected
     for name, message in (
         ('1.parquet', "1.parquet: no column 'boek', did you mean 'book'?"),
-        ('3.jsonl', "3.jsonl: line 1 has no field 'boek'"),
+        ('2.jsonl', "2.jsonl: line 1 has no field 'boek'"),
     ):
         assert message in refusal(read, name, join=Join('boek'))
 
@@ -307,26 +249,18 @@ def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_en
         pyarrow.parquet.write_table(table, tmp_path / f'{name}.parquet', row_group_size=5)
     sizes = [len(list(corpus.documents(str(tmp_path), part=Part(i, 7)))) for i in range(7)]
     assert sum(sizes) == 1200 and max(sizes) - min(sizes) <= 20  # two row groups at each end
-    opened = []
-    real = parts.parquet.row_group_sizes
-    monkeypatch.setattr(
-        parts.parquet, 'row_group_sizes', lambda path: opened.append(path) or real(path)
-    )
-    assert (
-        1 <= len(list(parts.slices(corpus.expand(str(tmp_path))[0], Part(0, 2)))) <= 3
-        and len(opened) <= 1
-    )
-    assert (
-        1 <= len(list(parts.slices(corpus.expand(str(tmp_path))[0], Part(2, 5)))) <= 3
-        and len(opened) <= 3
-    )
+    counted = mock.Mock(wraps=parts.parquet.row_group_sizes)
+    monkeypatch.setattr(parts.parquet, 'row_group_sizes', counted)
+    paths = corpus.expand(str(tmp_path))[0]
+    for part, footers in ((Part(0, 2), 1), (Part(2, 5), 2)):
+        counted.reset_mock()
+        assert 1 <= len(list(parts.slices(paths, part))) <= 3 and counted.call_count <= footers
 
 
 @pytest.mark.parametrize(
     'text, environment, expected',
     [
         (None, {}, None),
-        ('0/1', {}, Part(0, 1)),
         ('2/8', {'JOB_COMPLETION_INDEX': '5'}, Part(2, 8)),
         ('/8', {'JOB_COMPLETION_INDEX': '5'}, Part(5, 8)),
         ('/8', {'SLURM_ARRAY_TASK_ID': '0'}, Part(0, 8)),
@@ -336,19 +270,14 @@ def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_en
             {'JOB_COMPLETION_INDEX': '0'},
             'JOB_COMPLETION_INDEX is set, but not --part: give --part=/N',
         ),
-        (
-            '/8',
-            {},
-            '--part=/8: neither JOB_COMPLETION_INDEX nor SLURM_ARRAY_TASK_ID is set: give '
-            '--part=I/N',
-        ),
+        ('/8', {}, '--part=/8: neither JOB_COMPLETION_INDEX nor SLURM_ARRAY_TASK_ID is set: give'),
         ('8/8', {}, '--part=8/8: the part is 8, must be from 0 to 7'),
         ('/4', {'SLURM_ARRAY_TASK_ID': 'x'}, '--part=/4: the part is x, must be'),
-        *[(wrong, {}, f'--part={wrong}: must be I/N') for wrong in ('3', '-1/3')],
+        ('-1/3', {}, '--part=-1/3: must be I/N'),
     ],
 )
 def test_a_part_is_named_or_refused(text, environment, expected):
-    if not isinstance(expected, str):
-        assert parts.parse(text, environment) == expected
-    else:
+    if isinstance(expected, str):
         assert refusal(parts.parse, text, environment).startswith(expected)
+    else:
+        assert parts.parse(text, environment) == expected

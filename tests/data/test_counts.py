@@ -12,16 +12,7 @@ from gpt1_jax.data.windows import TokenStream
 
 
 @pytest.mark.parametrize(
-    'text',
-    [
-        ' The  cat\tsat.\n\n"Oh!" - it\u2019s 3\x0bpm\n',
-        '',
-        ' ',
-        'a',
-        ' ab',
-        'ab ',
-        'a\x1cb\x85c\u2028d\u200be\xa0f',
-    ],
+    'text', [' The  cat\tsat.\n\n"Oh!" - it\u2019s 3\x0bpm\n', '', 'a\x1cb\x85c\u2028d\u200be\xa0f']
 )
 def test_words_are_those_of_split(text):
     assert corpus.count_words(Document('x', text)) == len(text.split())
@@ -65,18 +56,15 @@ def test_the_loss_is_the_entropy_of_the_token_frequencies_over_all_shards(
         (200, 600, 6.60, True),  # not even there
         (200, 599, 6.60, False),  # the warm-up is not long over
         (200, 600, 6.40, False),  # has passed
-        (0, 499, 9.0, False),
+        (0, 499, 9.0, False),  # without a warm-up the first steps are not judged
         (0, 500, 9.0, True),
     ],
-)  # without a warm-up the first steps are not judged
+)
 def test_a_loss_that_stays_at_the_unigram_models_is_told_once_after_three_warm_ups(
     capsys, warmup, step, loss, warns
 ):
     warn = counts.plateau_warning(6.57, warmup)
     for _ in range(2):
         warn(step, {'loss': loss})
-    found = capsys.readouterr().out
-    assert (
-        found.count('\n') == warns
-        and ('optimizer.peak_rate' in found and f'step {step}' in found) == warns
-    )
+    said = capsys.readouterr().out
+    assert said.count('optimizer.peak_rate') == said.count(f'step {step}') == warns

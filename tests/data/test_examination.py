@@ -24,16 +24,15 @@ def rows(*labelled):
     [
         (
             {'good': 3, 'Good': 1, 'bad': 2},
-            ["labels 'good' (3 rows) and 'Good' (1 row) differ in case or spaces only"],
+            "labels 'good' (3 rows) and 'Good' (1 row) differ in case or spaces only",
         ),
-        ({'caf\u00e9': 3, 'cafe\u0301': 1}, ['differ in Unicode form only']),
-        ({'a b': 3, 'a  b ': 1}, ['differ in case or spaces only']),
-        ({'a': 1, 'b': 2}, []),
+        ({'caf\u00e9': 3, 'cafe\u0301': 1}, 'differ in Unicode form only'),
+        ({'a b': 3, 'a  b ': 1}, 'differ in case or spaces only'),
     ],
 )
 def test_labels_that_look_alike_are_named_once(counts, said):
-    found = examination.alike(counts)
-    assert len(found) == len(said) and all(text in line for text, line in zip(said, found))
+    (line,) = examination.alike(counts)
+    assert said in line and examination.alike({'a': 1, 'b': 2}) == []
 
 
 def test_words_for_a_missing_value_and_a_repeated_header_are_named():
@@ -50,18 +49,19 @@ def test_labels_on_one_side_only_are_named():
     assert found == ["no training row has label 'c'", "no dev row has label 'b'"]
 
 
+TASK = own.task('a.csv', **SENTIMENT, labels=('negative', 'positive'))
+
+
 def test_copies_between_the_splits_are_counted_and_a_sound_set_has_no_warning():
-    task = own.task('a.csv', **SENTIMENT, labels=('negative', 'positive'))
     train = rows((1, 0), (2, 1), (3, 1))
-    (line,) = examination.warnings(task, train, rows((1, 0), (4, 1)))
+    (line,) = examination.warnings(TASK, train, rows((1, 0), (4, 1)))
     assert line.startswith('1 of 2 dev rows are training rows as well')
-    assert examination.warnings(task, train, rows((5, 0), (4, 1))) == []
+    assert examination.warnings(TASK, train, rows((5, 0), (4, 1))) == []
 
 
 def test_labels_that_the_task_states_are_no_mistakes():
-    task = dataclasses.replace(
-        own.task('a.csv', **SENTIMENT, labels=('negative', 'positive')), labels=('None', 'none')
-    )
+    task = dataclasses.replace(TASK, labels=('None', 'none'))
     train = rows((1, 0), (2, 1))
-    assert examination.warnings(task, train, rows((3, 0), (4, 1))) == []
-    assert len(examination.warnings(task, train, rows((3, 0), (4, 1)), 'label')) == 3
+    dev = rows((3, 0), (4, 1))
+    assert examination.warnings(task, train, dev) == []
+    assert len(examination.warnings(task, train, dev, 'label')) == 3

@@ -17,31 +17,22 @@ HERE = pathlib.Path(__file__).parent
 ENVIRONMENT = {**os.environ, 'PYTHONPATH': f'{HERE.parents[1]}:{HERE}'}
 
 
-def modules_in_worker(_):
+def state_of_worker(_):
     script = getattr(sys.modules['__main__'], '__file__', None)
-    return sorted({'jax', 'flax'} & set(sys.modules)), script
-
-
-def is_blocked(_):
-    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return sorted({'jax', 'flax'} & set(sys.modules)), script, blocked
 
 
 def die(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_worker_imports_neither_jax_nor_the_running_script():
+def test_a_worker_imports_neither_jax_nor_the_running_script_and_never_sees_an_interrupt():
     import jax  # noqa: F401  this process has it
 
-    assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [
-        ([], None)
-    ] * 2
-
-
-def test_a_worker_never_sees_an_interrupt_and_this_process_does():
-    assert [found for _, found in encode.ordered_map(is_blocked, range(2), 2)] == [
-        True
-    ] * 2 and not is_blocked(None)
+    found = encode.ordered_map(state_of_worker, range(2), 2)
+    assert [state for _, state in found] == [([], None, True)] * 2
+    assert not state_of_worker(None)[2]
 
 
 def test_a_killed_worker_is_one_line():
@@ -82,17 +73,13 @@ def test_workers_end_when_the_parent_is_killed():
     parent = subprocess.Popen(
         [sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
-    worker = int(parent.stdout.readline())
+    worker = pathlib.Path('/proc') / parent.stdout.readline().strip()
     parent.kill()
     parent.wait()
-    for _ in range(100):
-        if (
-            not pathlib.Path(f'/proc/{worker}').exists()
-            or 'Z' in pathlib.Path(f'/proc/{worker}/stat').read_text()
-        ):
-            return
+    deadline = time.monotonic() + 10
+    while worker.exists() and 'Z' not in (worker / 'stat').read_text():
+        assert time.monotonic() < deadline, f'{worker} outlived its parent'
         time.sleep(0.1)
-    pytest.fail(f'worker {worker} outlived its parent')
 
 
 def pid_then_sleep(item):

@@ -1,27 +1,23 @@
 """A table of a user's own by the names of its columns: labels, scores and choices, the part that is
 held out, and the messages about mistakes."""
 
-import itertools
+import collections
+import dataclasses
 import json
 import math
 import os
-import re
 import sys
 import unicodedata
 
 import numpy
-import pyarrow
-import pyarrow.parquet
 import pytest
 
+import hub_parquet
 from fake_hub import in_place_of_the_hub
-from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import example as example_lib
 from gpt1_jax.data.tasks import own, unlabelled
 from gpt1_jax.data.tasks.example import Example
 from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, RATING, SENTIMENT, lines
 from refusal import refusal
-from shared import CASES, needs_cases
 
 
 def whole(path, on_bad=None, **columns):
@@ -43,23 +39,17 @@ def table(path, separator=',', labels=('b', 'a')):
     return write(path, '\n'.join([separator.join(['one', 'two', 'topic', 'stars']), *rows]))
 
 
-def test_labels_and_a_held_out_part_are_taken_from_the_file(tmp_path):
-    path = table(tmp_path / 'my.csv')
-    task = own.task(path, ['one', 'two'], 'topic')
-    assert (task.name, task.head, task.labels, task.n_texts) == ('my', 'classify', ('a', 'b'), 2)
-    train, dev = (task.read(path, split) for split in ('train', 'dev'))
-    assert len(train) == 26 and len(dev) == 4 and train[0].texts == ('text 0', 'more 0')
-    assert {example.id for example in train}.isdisjoint(example.id for example in dev)
-    assert own.task(path, ['one', 'two'], 'topic') is task
-
-
 def test_a_table_is_read_once_for_labels_training_and_dev(tmp_path):
     path = table(tmp_path / 'my.csv')
     opened = []
     sys.addaudithook(lambda event, given: event == 'open' and given[0] == path and opened.append(1))
-    task = own.task(path, 'one', 'topic')
-    assert [len(task.read(path, split)) for split in ('train', 'dev', 'train')] == [26, 4, 26]
-    assert len(opened) == 1
+    task = own.task(path, ['one', 'two'], 'topic')
+    assert (task.name, task.head, task.labels, task.n_texts) == ('my', 'classify', ('a', 'b'), 2)
+    train, dev, again = (task.read(path, split) for split in ('train', 'dev', 'train'))
+    assert (len(train), len(dev)) == (26, 4) and train == again
+    assert train[0].texts == ('text 0', 'more 0')
+    assert {one.id for one in train}.isdisjoint(one.id for one in dev)
+    assert own.task(path, ['one', 'two'], 'topic') is task and len(opened) == 1
     table(tmp_path / 'my.csv', labels=('c', 'd'))
     os.utime(path, ns=(0, 0))
     assert own.task(path, 'one', 'topic').labels == ('c', 'd')
@@ -68,23 +58,17 @@ def test_a_table_is_read_once_for_labels_training_and_dev(tmp_path):
 @pytest.mark.parametrize(
     'labels, columns, expected',
     [
-        # In the order of numbers
-        (('10', '9', '-1'), dict(label='topic'), ('-1', '9', '10')),
+        (('10', '9', '-1'), dict(label='topic'), ('-1', '9', '10')),  # in the order of numbers
         (('b', 'a'), dict(label='stars', score=['0', '4']), tuple('01234')),
         (('A', 'b'), dict(text='stars', choices=['one', 'two'], label='topic'), ('A', 'B')),
-        (('0', '1'), dict(text='stars', choices=['one', 'two'], label='topic'), ('0', '1')),
         (('1', '2'), dict(text='stars', choices=['one', 'two'], label='topic'), ('1', '2')),
-        (('true', 'false'), dict(label='topic'), ('false', 'true')),
     ],
 )
 def test_labels_scores_and_answers_are_recognised(tmp_path, labels, columns, expected):
-    path = table(tmp_path / 'a.csv', labels=labels)
-    task, found = whole(path, **{'text': 'one'} | columns)
-    assert task.labels == expected
-    assert (task.head == 'choice') == ('choices' in columns)
+    task, found = whole(table(tmp_path / 'a.csv', labels=labels), **{'text': 'one'} | columns)
+    assert task.labels == expected and (task.head == 'choice') == ('choices' in columns)
     assert task.metrics == (('pearson', 'spearman') if task.score else ('accuracy',))
-    if 'choices' in columns:
-        assert [one.label for one in found[:2]] == [0, 1]
+    assert 'choices' not in columns or [one.label for one in found[:2]] == [0, 1]
 
 
 def test_answers_that_are_choices_themselves_are_not_their_places(tmp_path):
@@ -95,55 +79,49 @@ def test_answers_that_are_choices_themselves_are_not_their_places(tmp_path):
 
 
 def test_choices_are_columns_of_which_the_last_may_be_empty_or_lists(tmp_path):
-    path = write(tmp_path / 'a.csv', FIVE_ROWS)
-    assert whole(path, **FIVE)[1] == FIVE_EXAMPLES
-    listed = FIVE | {'choices': ('choices',)}
+    assert whole(write(tmp_path / 'a.csv', FIVE_ROWS), **FIVE)[1] == FIVE_EXAMPLES
     records = [
-        {
-            'passage': e.texts[0],
-            'question': e.texts[1],
-            'choices': list(e.choices),
-            'answer': 'ABCDE'[e.label],
-        }
+        dict(zip(FIVE['text'], e.texts), choices=list(e.choices), answer='ABCDE'[e.label])
         for e in FIVE_EXAMPLES
     ]
-    assert whole(write(tmp_path / 'a.jsonl', lines(records)), **listed)[1] == FIVE_EXAMPLES
-    rows = [
-        f'{r["passage"]}|{r["question"]}|{json.dumps(r["choices"])}|{r["answer"]}' for r in records
-    ]
-    text = '\n'.join(['passage|question|choices|answer', *rows])
-    assert whole(write(tmp_path / 'b.csv', text), **listed)[1] == FIVE_EXAMPLES
+    table = [r | {'choices': json.dumps(r['choices'])} for r in records]
+    table = '\n'.join('|'.join(row) for row in (table[0], *(row.values() for row in table)))
+    for name, content in (('a.jsonl', lines(records)), ('b.csv', table)):
+        path = write(tmp_path / name, content)
+        assert whole(path, **FIVE | {'choices': ('choices',)})[1] == FIVE_EXAMPLES
 
 
 def test_rows_of_another_file_have_the_labels_of_the_run(tmp_path):
     path = write(tmp_path / 'new.csv', 'topic;one\n0;A.\n1;B.\n')
     task = own.whole(own.task('gone.csv', 'one', 'topic', labels=('0', '1', '2')))
     assert [one.label for one in task.read(path, 'test')] == [0, 1]
-    for labels, answer in (('AB', 'b'), ('01', '1'), ('12', '2'), ('12', 'right')):
-        task = own.task('gone.csv', 'q', 'y', choices=['a', 'b'], labels=tuple(labels))
-        path = write(tmp_path / 'new.csv', f'q,a,b,y\nx,wrong,right,{answer}\n')
-        assert own.whole(task).read(path, 'test')[0].label == 1
+
+
+@pytest.mark.parametrize('labels, answer', [('AB', 'b'), ('01', '1'), ('12', '2'), ('12', 'right')])
+def test_answers_of_another_file_are_the_choices_of_the_run(tmp_path, labels, answer):
+    task = own.task('gone.csv', 'q', 'y', choices=['a', 'b'], labels=tuple(labels))
+    path = write(tmp_path / 'new.csv', f'q,a,b,y\nx,wrong,right,{answer}\n')
+    assert own.whole(task).read(path, 'test')[0].label == 1
 
 
 @pytest.mark.parametrize(
-    'labels', itertools.permutations(['1', '01', '001', '2']), ids=lambda given: '-'.join(given)
+    'name, rows',
+    [
+        ('a.csv', 't,l\nA,1\nB,1.0\nC,2.00\nD,2\n'),
+        (
+            'a.jsonl',
+            lines({'t': text, 'l': label} for text, label in zip('ABCD', (1, 1.0, 2.0, 2))),
+        ),
+    ],
 )
-def test_equal_numbers_written_differently_have_an_order_of_their_own(tmp_path, labels):
-    path = table(tmp_path / 'a.csv', labels=labels)
-    assert own.task(path, 'one', 'topic').labels == ('001', '01', '1', '2')
-
-
-def test_whole_numbers_with_and_without_decimals_are_one_label(tmp_path):
-    path = write(tmp_path / 'a.csv', 't,l\nA,1\nB,1.0\nC,2.00\nD,2\n')
-    task, found = whole(path, text='t', label='l')
+def test_whole_numbers_with_and_without_decimals_are_one_label(tmp_path, name, rows):
+    task, found = whole(write(tmp_path / name, rows), text='t', label='l')
     assert task.labels == ('1', '2') and [one.label for one in found] == [0, 0, 1, 1]
-    path = write(tmp_path / 'a.jsonl', lines([{'t': 'A', 'l': 1}, {'t': 'B', 'l': 2.0}] * 2))
-    assert whole(path, text='t', label='l')[0].labels == ('1', '2')
 
 
-def part(texts, directory, rows=None, **fields):
-    path = write(directory / 'a.csv', rows or 'text,score\n' + ''.join(f'{t},1\n' for t in texts))
-    task = example_lib.dataclasses.replace(own.task(path, **RATING), **fields)
+def part(texts, directory, **fields):
+    path = write(directory / 'a.csv', 'text,score\n' + ''.join(f'{text},1\n' for text in texts))
+    task = dataclasses.replace(own.task(path, **RATING), **fields)
     return [[one.texts[0] for one in task.read(path, split)] for split in ('train', 'dev')]
 
 
@@ -161,15 +139,17 @@ def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path)
 
 
 def test_dev_has_a_share_of_each_label_of_several_rows(tmp_path):
-    rows = [('common', i) for i in range(40)] + [('rare', 50), ('rare', 51), ('single', 60)]
-    text = 'text,label\n' + ''.join(f'text {i},{label}\n' for label, i in rows)
-    path = write(tmp_path / 'a.csv', text)
-    task = own.task(path, **SENTIMENT)
-    train, dev = (task.read(path, split) for split in ('train', 'dev'))
-    assert [sum(e.label == label for e in dev) for label in range(3)] == [4, 1, 0]
-    assert [sum(e.label == label for e in train) for label in range(3)] == [36, 1, 1]
-    path = write(tmp_path / 'b.csv', 'text,label\none,negative\ntwo,positive\n')
-    assert '2 rows leave none for dev' in refusal(own.task(path, **SENTIMENT).read, path, 'train')
+    def counts(*labels):
+        rows = ''.join(f'text {i},{label}\n' for i, label in enumerate(labels))
+        path = write(tmp_path / 'a.csv', f'text,label\n{rows}')
+        task = own.task(path, **SENTIMENT)
+        examples = (task.read(path, split) for split in ('train', 'dev'))
+        return [collections.Counter(task.labels[one.label] for one in found) for found in examples]
+
+    labels = ['common'] * 40 + ['rare', 'rare', 'single']
+    train = {'common': 36, 'rare': 1, 'single': 1}
+    assert counts(*labels) == [train, {'common': 4, 'rare': 1}]
+    assert '2 rows leave none for dev' in refusal(counts, 'negative', 'positive')
 
 
 def test_a_set_is_called_as_the_link_to_its_file(tmp_path, monkeypatch):
@@ -182,14 +162,13 @@ def test_a_set_is_called_as_the_link_to_its_file(tmp_path, monkeypatch):
 
 
 def test_a_directory_has_the_splits_by_their_names(tmp_path, capsys):
-    for name in ('train.csv', 'validation.csv', 'test.csv', 'notes.csv'):
+    for name in ('train.csv', 'val.csv', 'test.csv', 'notes.csv'):
         table(tmp_path / name)
     task = own.task(str(tmp_path), 'one', 'topic')
-    assert [task.files(tmp_path, split) for split in ('train', 'dev', 'test')] == [
-        [f'{tmp_path}/{name}.csv'] for name in ('train', 'validation', 'test')
-    ]
-    assert len(task.read(tmp_path, 'train')) == len(task.read(tmp_path, 'dev')) == 30
-    warning = 'notes.csv is not read: the splits are train.csv, validation.csv, test.csv'
+    for split, name in (('train', 'train.csv'), ('dev', 'val.csv'), ('test', 'test.csv')):
+        assert task.files(tmp_path, split) == [f'{tmp_path}/{name}']
+        assert len(task.read(tmp_path, split)) == 30
+    warning = 'notes.csv is not read: the splits are train.csv, val.csv, test.csv'
     assert capsys.readouterr().out.count(warning) == 1
     table(tmp_path / 'train.tsv', '\t')
     assert 'holds train.csv and train.tsv' in refusal(own.task, str(tmp_path), 'one', 'topic')
@@ -197,15 +176,8 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, capsys):
 
 def sentiment(path, n=40):
     """Writes a Parquet file of texts and of numbers whose names are in the schema, as the Hub's."""
-    rows = {
-        'text': pyarrow.array([f'text {i}' for i in range(n)]),
-        'stars': pyarrow.array([i % 3 - 1 for i in range(n)]),  # -1: without a label
-        'vector': pyarrow.array([[1.0, 2.0]] * n),
-    }
-    features = {'stars': {'names': ['bad', 'good'], '_type': 'ClassLabel'}}
-    schema = {'huggingface': json.dumps({'info': {'features': features}})}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.table(rows).replace_schema_metadata(schema), path)
+    rows = [(f'text {i}', i % 3 - 1) for i in range(n)]  # -1: without a label
+    hub_parquet.write(path, {'text': 'string', 'stars': ['bad', 'good']}, rows)
     return str(path)
 
 
@@ -213,18 +185,15 @@ def test_labelled_parquet_is_read_by_the_names_of_its_labels(tmp_path):
     path = sentiment(tmp_path / 'x.parquet')
     task = own.task(path, 'text', 'stars')
     assert task.labels == ('bad', 'good')
-    assert refusal(task.read, path, 'train') == f'{path}: row 0: no label'
     bad = []
     found = [one for split in ('train', 'dev') for one in task.read(path, split, bad.append)]
     assert len(found) == 26 and {*bad} == {f'{path}: row {i}: no label' for i in range(0, 40, 3)}
     assert all(int(one.id) % 3 == 1 + one.label for one in found)
-    (first, *_) = unlabelled.read(task, path)
-    assert first.record['text'] == 'text 0' and first.record['stars'] == ''
+    assert unlabelled.read(task, path)[0].record == {'text': 'text 0', 'stars': ''}
 
 
-@pytest.mark.parametrize('folder', ['', 'data'])
-def test_a_set_on_the_hub_is_read_by_the_names_of_its_splits(tmp_path, monkeypatch, folder):
-    place = tmp_path / 'set' / folder
+def test_a_set_on_the_hub_is_read_by_the_names_of_its_splits(tmp_path, monkeypatch):
+    place = tmp_path / 'set' / 'data'
     sentiment(place / 'train-00000-of-00001.parquet')
     sentiment(place / 'validation-00000-of-00001-0a1b.parquet', 12)
     table(place / 'notes.csv')
@@ -242,10 +211,9 @@ def test_a_table_in_memory_is_a_file_that_stays(tmp_path, monkeypatch):
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path))
     frame = pandas.DataFrame({'t': ['A "b"\nc'] * 20, 'l': [1, 0] * 10, 'n': [1.5, math.nan] * 10})
     path = own.saved(frame)
-    assert path == own.saved(frame.copy()) and path.startswith(str(tmp_path))
+    assert path == own.saved(frame.copy()) != own.saved(frame.head(4))
     task, found = whole(path, text='t', label='l')
     assert task.labels == ('0', '1') and found[0].texts == ('A "b"\nc',)
-    assert own.saved(frame.head(4)) != path and not own.is_frame([{'t': 'A'}])
     lists = pandas.DataFrame({'c': [numpy.array(['a', 'b'])], 'n': [1]})
     assert own.records_of(lists) == [{'c': ['a', 'b'], 'n': 1}]
 
@@ -253,47 +221,43 @@ def test_a_table_in_memory_is_a_file_that_stays(tmp_path, monkeypatch):
 def test_a_misspelt_column_is_told_with_the_columns_that_are_there(tmp_path, monkeypatch):
     pandas = pytest.importorskip('pandas')
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path))
-    frame = pandas.DataFrame({'text': ['A', 'B'] * 20, 'label': [1, 0] * 20})
-    frame.to_csv(tmp_path / 'a.csv')
-    frame.to_json(tmp_path / 'a.jsonl', orient='records', lines=True)
-    frame.to_parquet(tmp_path / 'a.parquet')
-    paths = [*(f'{tmp_path}/a.{kind}' for kind in ('csv', 'jsonl', 'parquet')), own.saved(frame)]
-    for path in paths:
-        for wrong in ({'text': 'txet', 'label': 'label'}, {'text': 'text', 'label': 'lable'}):
-            name = next(value for key, value in wrong.items() if key != value)
-            said = refusal(own.task, path, **wrong)
-            assert said.startswith(f'{path}: no column {name!r}, did you mean')
+    frame = pandas.DataFrame({'text': ['A', '', *'B' * 38], 'label': [1, 0] * 20})
+    paths = [tmp_path / f'a.{kind}' for kind in ('csv', 'jsonl', 'parquet')]
+    frame.to_csv(paths[0])
+    frame.to_json(paths[1], orient='records', lines=True)
+    frame.to_parquet(paths[2])
+    saved = own.saved(frame)
+    for path in (*map(str, paths), saved):
+        for given, wrong in ((('txet', 'label'), 'txet'), (('text', 'lable'), 'lable')):
+            said = refusal(own.task, path, *given)
+            assert said.startswith(f'{path}: no column {wrong!r}, did you mean')
             assert 'text, label)' in said
-    frame.loc[3, 'text'] = ''
-    path = own.saved(frame)
-    assert refusal(own.task(path, 'text', 'label').read, path, 'train') == (
-        f'{path}: row 3: text is empty'
-    )
+    said = refusal(own.task(saved, 'text', 'label').read, saved, 'train')
+    assert said == f'{saved}: row 1: text is empty'
 
 
-QUOTED = ['a "b", c', 'd', 'e, f', ' "g"', 'h\\i', '"']
-
-
-@pytest.mark.parametrize('separator', [',', ';', '\t'])
-@pytest.mark.parametrize('encoding', ['latin-1', 'cp1252', 'shift_jis', 'utf-8-sig', 'utf-16'])
-def test_a_table_is_read_in_the_encoding_that_is_named(tmp_path, encoding, separator):
-    word = '\u8868' if encoding == 'shift_jis' else 'é\xa0É'  # the second has a backslash's byte
+@pytest.mark.parametrize(
+    'encoding, separator, word',
+    [
+        ('cp1252', ';', 'é\xa0É'),
+        ('shift_jis', '\t', '\u8868'),  # has a backslash's byte
+        ('utf-16', ';', 'é\xa0É'),
+    ],
+)
+def test_a_table_is_read_in_the_encoding_that_is_named(tmp_path, encoding, separator, word):
     rows = [[f'{word} {i}', f'"{word}"', f'{word}{i % 2}'] for i in range(20)]
     text = '\n'.join(map(separator.join, [[f'a{word}', 'b', 'l'], *rows]))
-    path = write(tmp_path / ('my.tsv' if separator == '\t' else 'my.csv'), text.encode(encoding))
+    path = write(tmp_path / 'my.csv', text.encode(encoding))
     task, found = whole(path, text=[f'a{word}', 'b'], label='l', encoding=encoding)
     assert task.labels == (f'{word}0', f'{word}1')
     assert [one.texts for one in found] == [(f'{word} {i}', word) for i in range(20)]
-    new = write(tmp_path / 'new.csv', f'b;a{word}\n1;{word}\n'.encode(encoding))
-    assert unlabelled.read(task, new)[0].texts == (word, '1')
 
 
 @pytest.mark.parametrize('form', ['NFC', 'NFD'])
 def test_the_unicode_form_of_a_column_does_not_matter(tmp_path, form):
-    rows = lines([{'réponse': text, 'l': 'xy'[i % 2]} for i, text in enumerate(QUOTED)])
-    path = write(tmp_path / 'a.jsonl', unicodedata.normalize(form, rows.replace('\\u00e9', 'é')))
-    found = whole(path, text='réponse', label='l')[1]
-    assert [one.texts[0] for one in found] == [text.strip() for text in QUOTED]
+    rows = [{unicodedata.normalize(form, 'réponse'): text, 'l': text} for text in 'AB']
+    found = whole(write(tmp_path / 'a.jsonl', lines(rows)), text='réponse', label='l')[1]
+    assert [one.texts for one in found] == [('A',), ('B',)]
 
 
 def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
@@ -311,20 +275,13 @@ LISTED = FIVE | {'choices': ('a',)}
 @pytest.mark.parametrize(
     'columns, content, cause',
     [
-        (RATING, 'text,score\nA,1\n ,2\n', 'row 3: text is empty'),
-        (RATING, 'text,score\nA,good\n', "row 2: label 'good' is not a number"),
         (RATING, 'text,score\nA,8\n', 'row 2: label is 8, must be a number from 1 to 7'),
-        (RATING, 'text,scores\nA,1\n', "no column 'score', did you mean 'scores'? (columns: text,"),
-        (RATING, 'text,score,text\nA,1,B\n', "2 columns are called 'text'"),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: b is empty'),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: answer 'E' is not one of A, B, C"),
         (LISTED, [RECORD, RECORD | {'a': ['x', ' ']}], 'line 2: a: choice 2 is empty'),
-        (LISTED, [RECORD, RECORD | {'a': '[x'}], 'line 2: a: not JSON ('),
         (LISTED, [RECORD, RECORD | {'passage': ['P']}], "line 2: passage: ['P'] is not a text"),
         (LISTED, [RECORD, {'passage': 'P'}], 'line 2: no question'),
-        (LISTED, [RECORD, ['P', 'Q']], 'line 2: list, expected an object'),
         (SENTIMENT, 'text,label\n', 'no rows'),
-        (SENTIMENT, 'text,label\n' + 'A, b.,x\n' * 3, 'row 2: 3 columns, expected 2'),
         (SENTIMENT, 'text,label\nA.,x\nB.,x\n', "1 different label(s) in column 'label', at least"),
         (
             SENTIMENT,
@@ -344,7 +301,7 @@ LISTED = FIVE | {'choices': ('a',)}
         (
             SENTIMENT,
             'text,label\n' + ''.join(f'A,name{i}\n' for i in range(80)),
-            'has 80 different labels in 80 rows: few rows share a label; is it the column',
+            'few rows share a label; is it the column',
         ),
         (
             SENTIMENT,
@@ -354,8 +311,10 @@ LISTED = FIVE | {'choices': ('a',)}
     ],
 )
 def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, cause):
-    name = 'a.csv' if isinstance(content, str) else 'a.jsonl'
-    path = write(tmp_path / name, content if isinstance(content, str) else lines(content))
+    if isinstance(content, str):
+        path = write(tmp_path / 'a.csv', content)
+    else:
+        path = write(tmp_path / 'a.jsonl', lines(content))
     message = refusal(whole, path, **columns)
     assert message.startswith(path) and cause in message
 
@@ -363,45 +322,14 @@ def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, 
 @pytest.mark.parametrize(
     'fields, message',
     [
-        (
-            {'data': 'a.xlsx', 'labels': None},
-            'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json, .parquet',
-        ),
+        ({'data': 'a.xlsx'}, 'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json, .parquet'),
         ({'label': ''}, 'give --text=COLUMN and --label=COLUMN'),
-        ({'text': ()}, 'give --text=COLUMN and --label=COLUMN'),
         ({'text': ('t', 'l')}, "column 'l' is given twice"),
-        ({'score': ('low', 'high')}, '--score=low,high: must be LOW,HIGH, two numbers'),
         ({'score': (4, 1)}, '--score=4,1: must be LOW,HIGH, two numbers'),
         ({'score': (1, 4), 'choices': ('a',)}, 'choices and score are both given'),
-        ({'labels': ('a',)}, None),
         ({'lable': 'l'}, "config.custom: got an unexpected keyword argument 'lable'"),
     ],
 )
 def test_names_that_do_not_fit_together_are_one_line(fields, message):
     given = {'data': 'a.csv', 'text': ('t',), 'label': 'l'} | fields
-    labels = given.pop('labels', ('a', 'b'))
-    if message is None:
-        assert own.of(given, labels).labels == labels
-    else:
-        assert refusal(own.of, given, labels).startswith(message)
-
-
-@needs_cases
-@pytest.mark.parametrize(
-    'case, file, labels',
-    [
-        ('csv_carriage_returns', 'lone.csv', 2),
-        ('csv_carriage_returns', 'mac.csv', 2),
-        ('excel_sep_line', 'a.csv', 2),
-        ('labels_int_and_float', 'a.csv', 2),
-        ('labels_int_and_float', 'a.jsonl', 2),
-        ('val_csv_ignored', '', 2),
-        ('class_without_training_rows', 'a.csv', 6),
-    ],
-)
-def test_files_that_users_met_are_read(case, file, labels):
-    path = str(CASES / case / file)
-    task = tasks.of({'task': 'custom', 'custom': {'data': path, 'text': 'text', 'label': 'label'}})
-    assert len(task.labels) == labels
-    assert {one.label for one in task.read(path, 'train')} == {*range(labels)}
-    assert re.fullmatch(r'\w+', task.name)
+    assert refusal(own.of, given, None).startswith(message)

@@ -10,7 +10,6 @@ import pytest
 
 from gpt1_jax import finetuning, predict, user_code, zero_shot
 from gpt1_jax.data import tasks
-from gpt1_jax.data.rows import How
 from gpt1_jax.data.tasks import Example, from_records, unlabelled
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results, workdir
@@ -20,53 +19,35 @@ from tiny import ROOT, finetune_config, load_config
 
 YOURS = f'{ROOT}/gpt1_jax/data/tasks/your_task.py'
 # The first two rows of COPA's train.jsonl in SuperGLUE.
+COPA_ROWS = [
+    ('My body cast a shadow over the grass.', 'The sun was rising.', 'The grass was cut.', 'cause'),
+    (
+        'The physician misdiagnosed the patient.',
+        'The patient filed a malpractice lawsuit against the physician.',
+        'The patient disclosed confidential information to the physician.',
+        'effect',
+    ),
+]
 COPA = [
-    {
-        'premise': 'My body cast a shadow over the grass.',
-        'choice1': 'The sun was rising.',
-        'choice2': 'The grass was cut.',
-        'question': 'cause',
-        'label': 0,
-        'idx': 0,
-    },
-    {
-        'premise': 'The physician misdiagnosed the patient.',
-        'choice1': 'The patient filed a malpractice lawsuit against the physician.',
-        'choice2': 'The patient disclosed confidential information to the physician.',
-        'question': 'effect',
-        'label': 0,
-        'idx': 1,
-    },
+    dict(zip(('premise', 'choice1', 'choice2', 'question'), row), label=0, idx=i)
+    for i, row in enumerate(COPA_ROWS)
 ]
 COPA_EXAMPLES = [
-    Example(str(i), (f'{row["premise"]} {word}',), (row['choice1'], row['choice2']), 0)
-    for i, (row, word) in enumerate(zip(COPA, ('because', 'so')))
+    Example(str(i), (f'{row[0]} {word}',), row[1:3], 0)
+    for i, (row, word) in enumerate(zip(COPA_ROWS, ('because', 'so')))
+]
+QUESTIONS = [
+    {'question': 'Who is late?', 'choice': ['A man.', 'A cat.', 'A bus.'], 'answer': 'A man.'},
+    {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'},
 ]
 DREAM = [
-    [
-        ['W: Late again?', 'M: The bus.'],
-        [
-            {
-                'question': 'Who is late?',
-                'choice': ['The man.', 'The woman.', 'The bus.'],
-                'answer': 'The man.',
-            },
-            {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'},
-        ],
-        '4-199',
-    ],
+    [['W: Late again?', 'M: The bus.'], QUESTIONS, '4-199'],
     [['M: Hi.'], [{'question': 'Who?', 'choice': ['A.', 'B.', 'C.'], 'answer': 'C.'}], '4-200'],
 ]
+TEXT = 'W: Late again?\nM: The bus.'
 DREAM_EXAMPLES = [
-    Example(
-        '4-199/0',
-        ('W: Late again?\nM: The bus.', 'Who is late?'),
-        ('The man.', 'The woman.', 'The bus.'),
-        0,
-    ),
-    Example(
-        '4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1
-    ),
+    Example('4-199/0', (TEXT, 'Who is late?'), ('A man.', 'A cat.', 'A bus.'), 0),
+    Example('4-199/1', (TEXT, 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1),
     Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2),
 ]
 
@@ -83,105 +64,59 @@ def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(
     path.write_text(write(records))
     assert task.files(tmp_path, 'train') == [str(path)]
     assert task.read(tmp_path, 'train') == expected
-    without = [dataclasses.replace(example, label=None) for example in expected]
-    assert unlabelled.read(task, path) == without
+    found = unlabelled.read(task, path)
+    assert found == [dataclasses.replace(example, label=None) for example in expected]
+    assert name == 'DREAM' or [row.record for row in found] == records
 
 
-def test_a_score_and_a_table_without_a_header_are_read_by_the_file_to_copy(trusted_code, tmp_path):
+def test_a_score_is_read_by_the_file_to_copy(trusted_code, tmp_path):
     rows = ''.join(f'{i},"text, {i}",{i}.5\n' for i in range(20))
     (tmp_path / 'train.csv').write_text(f'id,text,price\n{rows}')
     price = tasks.get(f'{YOURS}:PRICE')
     found = [one for split in ('train', 'dev') for one in price.read(tmp_path, split)]
     assert price.squared and len(found) == 20
-    assert all(
-        one.label == int(one.id) + 0.5 and one.texts == (f'text, {one.id}',) for one in found
-    )
+    for one in found:
+        assert (one.texts, one.label) == ((f'text, {one.id}',), int(one.id) + 0.5)
+
+
+def test_a_table_without_a_header_is_read_by_the_file_to_copy(trusted_code, tmp_path):
     rows = ''.join(f'{("ham", "spam")[i % 2]}\tSo "{i}\tbody {i}\n' for i in range(20))
     (tmp_path / 'mail.tsv').write_text(rows)
     spam = tasks.get(f'{YOURS}:SPAM')
     train, dev = (spam.read(tmp_path, split) for split in ('train', 'dev'))
     assert (len(train), len(dev), spam.metrics[0]) == (16, 4, 'f1')
-    assert all(one.texts == (f'So "{one.id}', f'body {one.id}') for one in train + dev)
+    for one in train + dev:
+        assert (one.texts, one.label) == ((f'So "{one.id}', f'body {one.id}'), int(one.id) % 2)
 
 
-def test_rows_to_predict_need_no_label(trusted_code, tmp_path):
-    (tmp_path / 'new.jsonl').write_text(lines([{k: v for k, v in COPA[0].items() if k != 'label'}]))
-    found = unlabelled.read(tasks.get(f'{YOURS}:COPA'), tmp_path / 'new.jsonl')
-    assert found == [dataclasses.replace(COPA_EXAMPLES[0], label=None)]
-    assert found[0].record == {k: v for k, v in COPA[0].items() if k != 'label'}
+def test_rows_to_predict_have_the_records_of_their_file(tmp_path):
     (tmp_path / 'lists.jsonl').write_text('["A.", 1]\n["B.", 0]\n')
-    task = reviews(lambda row: Example('', (row[0],)))
-    rows = unlabelled.read(task, tmp_path / 'lists.jsonl')
+    rows = unlabelled.read(reviews(lambda row: Example('', (row[0],))), tmp_path / 'lists.jsonl')
     assert [row.record for row in rows] == [{'record': ['A.', 1]}, {'record': ['B.', 0]}]
 
 
-def reviews(make, **options):
-    return from_records(
-        'reviews',
-        'classify',
-        ('bad', 'good'),
-        {'train': 'train.csv', 'dev': 'dev.tsv'},
-        make,
-        **options,
-    )
-
-
-def test_tables_are_records_of_their_columns(tmp_path):
-    task = reviews(lambda row: Example('', (row['text'],), label=int(row['good'])))
-    (tmp_path / 'train.csv').write_text('text,good\n"A, b.",1\nC.,0\n')
-    (tmp_path / 'dev.tsv').write_text('good\ttext\n1\t"D."\n')  # quoting, as far as can be seen
-    assert task.read(tmp_path, 'train') == [
-        Example('0', ('A, b.',), label=1),
-        Example('1', ('C.',), label=0),
-    ]
-    assert task.read(tmp_path, 'dev') == [Example('0', ('D.',), label=1)]
-    text = dataclasses.replace(task.sources['dev'], how=How(quoted=False))
-    task = dataclasses.replace(task, sources={'dev': text})
-    assert task.read(tmp_path, 'dev') == [Example('0', ('"D."',), label=1)]
-
-
-def test_a_label_may_be_its_name_and_dev_a_part_of_the_training_rows(tmp_path):
-    rows = ''.join(f'text {i},{("bad", "good")[i % 2]}\n' for i in range(40))
-    (tmp_path / 'all.csv').write_text(f'text,label\n{rows}')
-
-    def example(row):
-        return Example('', (row['text'],), label=row['label'])
-
-    task = from_records('r', 'classify', ('bad', 'good'), {'train': 'all.csv'}, example)
-    train, dev = (task.read(tmp_path, split) for split in ('train', 'dev'))
-    assert (len(train), len(dev)) == (36, 4)
-    assert all(int(one.texts[0][5:]) % 2 == one.label for one in train + dev)
-    other = dataclasses.replace(task, dev_fraction=0.5, dev_seed=1).read(tmp_path, 'dev')
-    assert len(other) == 20 and not {*map(str, dev)} <= {*map(str, other)}
+def reviews(make):
+    return from_records('reviews', 'classify', ('bad', 'good'), {'train': 'train.csv'}, make)
 
 
 def test_columns_name_those_of_a_table_without_a_header_as_its_error_says(tmp_path):
     """As MCTest is published."""
     (tmp_path / 'a.tsv').write_text('mc160\tA story.\tWho?\nmc161\tA tale.\tWhat?\n')
 
-    def example(row):
-        return Example('', (row['story'],), label=0)
+    def task(**options):
+        example = lambda row: Example('', (row['story'],), label=0)  # noqa: E731
+        return from_records('m', 'classify', ('a', 'b'), {'train': 'a.tsv'}, example, **options)
 
-    files = {'train': 'a.tsv'}
-    task = from_records('m', 'classify', ('a', 'b'), files, example)
-    assert (
-        "KeyError: 'story' (columns: mc160, A story., Who?; of a table without a header, give "
-        'from_records columns=(NAME, ...))' in refusal(task.read, tmp_path, 'train')
-    )
-    names = ('id', 'story', 'question')
-    task = from_records('m', 'classify', ('a', 'b'), files, example, columns=names, dev_fraction=0)
-    assert [one.texts[0] for one in task.read(tmp_path, 'train')] == ['A story.', 'A tale.']
+    said = "KeyError: 'story' (columns: mc160, A story., Who?; of a table without a header, give "
+    assert f'{said}from_records columns=(NAME, ...))' in refusal(task().read, tmp_path, 'train')
+    named = task(columns=('id', 'story', 'question'), dev_fraction=0)
+    assert [one.texts[0] for one in named.read(tmp_path, 'train')] == ['A story.', 'A tale.']
 
 
 @pytest.mark.parametrize(
     'head, labels, options, message',
     [
-        (
-            'regression',
-            (),
-            {},
-            "head is 'regression', must be classify, similarity, choice; of lab",
-        ),
+        ('regression', (), {}, "head is 'regression', must be classify, similarity, choice; of "),
         ('classify', (), {}, 'labels is (), must be names; of labels that are numbers: labels ()'),
         ('classify', ('score',), {'squared': True}, 'labels (), score=(LOW, HIGH)'),
     ],
@@ -189,9 +124,8 @@ def test_columns_name_those_of_a_table_without_a_header_as_its_error_says(tmp_pa
 def test_a_declaration_that_fits_no_task_says_how_a_score_is_declared(
     head, labels, options, message
 ):
-    assert message in refusal(
-        from_records, 'price', head, labels, {'train': 'a.csv'}, str, **options
-    )
+    said = refusal(from_records, 'price', head, labels, {'train': 'a.csv'}, str, **options)
+    assert message in said
 
 
 def test_a_score_is_soft_labels_of_whole_numbers_or_squared():
@@ -204,51 +138,33 @@ def test_a_score_is_soft_labels_of_whole_numbers_or_squared():
 
 
 @pytest.mark.parametrize(
-    'make, cause',
+    'texts, label, cause',
     [
-        (
-            lambda row: Example('', (row['txt'],), label=1),
-            "row 2: .*test_own_task.py: line .*KeyError: 'txt'",
-        ),
-        (
-            lambda row: Example('', (row['text'],), label=2),
-            'row 2: label is 2, must be a name in labels or an index below 2',
-        ),
-        (lambda row: Example('', (row['text'],)), 'row 2: no label'),
-        (
-            lambda row: Example('', (row['text'],), label=12.43),
-            'row 2: label is 12.43, must be a name .*of a score, declare its limits: score=.LOW',
-        ),
-        (
-            lambda row: Example('', (row['text'],), label=['a', 'b']),
-            'row 2: label is .*a row has several labels; one label a row is supported',
-        ),
-        (lambda row: Example('', ('a', 'b'), label=1), 'row 2: 2 texts, expected 1'),
-        (lambda row: Example('', (' ',), label=1), 'row 2: texts and choices are'),
-        (lambda row: [row['text']], "row 2: <lambda> returns 'A.', must return an Example"),
+        (('A',), 2, 'label is 2, must be a name in labels or an index below 2'),
+        (('A',), None, 'no label'),
+        (('A',), 12.43, 'label is 12.43, must be a name .*of a score, declare its limits: score='),
+        (('A',), ['a', 'b'], 'label is .*a row has several labels; one label a row is supported'),
+        (('A', 'b'), 1, '2 texts, expected 1'),
+        ((' ',), 1, 'texts and choices are'),
     ],
 )
-def test_a_bad_row_names_file_row_and_the_line_of_the_user_s_function(tmp_path, make, cause):
+def test_a_bad_row_is_named_with_its_cause(tmp_path, texts, label, cause):
     (tmp_path / 'train.csv').write_text('text,good\nA.,1\n')
-    with pytest.raises(UserError, match=f'^{tmp_path}/train.csv: {cause}'):
+    with pytest.raises(UserError, match=f'^{tmp_path}/train.csv: row 2: {cause}'):
+        reviews(lambda row: Example('', texts, label=label)).read(tmp_path, 'train')
+
+
+@pytest.mark.parametrize(
+    'make, cause',
+    [
+        (lambda row: Example('', (row['txt'],)), ".*test_own_task.py: line .*KeyError: 'txt'"),
+        (lambda row: [row['text']], "<lambda> returns 'A.', must return an Example"),
+    ],
+)
+def test_a_fault_of_the_user_s_function_is_named_with_its_line(tmp_path, make, cause):
+    (tmp_path / 'train.csv').write_text('text,good\nA.,1\n')
+    with pytest.raises(UserError, match=f'^{tmp_path}/train.csv: row 2: {cause}'):
         reviews(make).read(tmp_path, 'train')
-
-
-def test_a_score_is_checked(tmp_path):
-    task = from_records(
-        'score',
-        'classify',
-        ('score',),
-        {'train': 'a.jsonl'},
-        lambda row: Example('', (row['t'],), label=row['s']),
-        ('pearson',),
-        score=(0.0, 1.0),
-        squared=True,
-    )
-    (tmp_path / 'a.jsonl').write_text(lines([{'t': 'A', 's': 0.5}, {'t': 'A', 's': 1.5}]))
-    assert 'a.jsonl: line 2: label is 1.5, must be a number from 0 to 1' in refusal(
-        task.read, tmp_path, 'train'
-    )
 
 
 def test_what_is_no_task_is_named(trusted_code, tmp_path):
@@ -260,34 +176,27 @@ def test_what_is_no_task_is_named(trusted_code, tmp_path):
 def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
     tmp_path, pretrained, monkeypatch
 ):
-    data = tmp_path / 'copa'
-    data.mkdir()
-    short = {
-        'premise': 'The cat ran.',
-        'choice1': 'A dog ran.',
-        'choice2': 'It sat.',
-        'question': 'cause',
-    }
+    row = dict(zip(COPA[0], ('The cat ran.', 'A dog ran.', 'It sat.', 'cause')))
     for name in ('train', 'val'):
-        (data / f'{name}.jsonl').write_text(
-            lines([short | {'idx': i, 'label': i % 2} for i in range(40)])
-        )
+        rows = lines(row | {'idx': i, 'label': i % 2} for i in range(40))
+        (tmp_path / f'{name}.jsonl').write_text(rows)
     mine = tmp_path / 'mine.py'
     mine.write_text(pathlib.Path(YOURS).read_text())
     name = f'{mine}:COPA'
-    config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=1)
+    config = finetune_config('cola', tmp_path, init_from=str(pretrained), train__epochs=1)
     config.task = load_config('finetune', name).task
     assert config.task == name
     rows = finetuning.run(config, tmp_path / 'run')
     assert [row['task'] for row in rows] == ['copa'] and rows[0]['n'] == 40
     run = workdir.load(tmp_path / 'run')
     assert run.config['fingerprint']['code'].keys() == {name}
-    answers, _ = predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')
-    assert len(answers) == 40 and results.read(tmp_path / 'out.jsonl') == answers
+    given = (str(run.path), str(tmp_path / 'val.jsonl'), tmp_path / 'out.jsonl')
+    answers, _ = predict.run(*given)
+    assert len(answers) == 40 and results.read(given[2]) == answers
 
     scored = load_config('zero_shot', name)
     scored.init_from = str(pretrained)
-    scored.data.dir = str(data)
+    scored.data.dir = str(tmp_path)
     scored.results = str(tmp_path / 'results.jsonl')
     found = zero_shot.run(scored, [4])
     assert [(row['task'], row['n']) for row in found] == [('copa', 40)]
@@ -299,8 +208,7 @@ def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(
     with pytest.raises(UserError, match='mine.py:COPA, which has changed since'):
         workdir.load(run.path)
     monkeypatch.setattr(user_code, '_trusted', set())
-    (tmp_path / 'run' / 'config.json').write_text(
-        (tmp_path / 'run' / 'config.json').read_text().replace('"code"', '"was"')
-    )
+    file = tmp_path / 'run' / 'config.json'
+    file.write_text(file.read_text().replace('"code"', '"was"'))
     with pytest.raises(UserError, match='(config.json was edited|config.task = ).*mine.py:COPA'):
-        predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')
+        predict.run(*given)

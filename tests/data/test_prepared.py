@@ -10,6 +10,8 @@ from gpt1_jax import storage
 from gpt1_jax.data import prepared
 from refusal import refusal, refused_flips
 
+EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
+
 
 def write(directory, *shards):
     """A prepared directory whose train split has these shards."""
@@ -19,12 +21,9 @@ def write(directory, *shards):
         file = directory / 'train' / f'{number:05d}.bin'
         np.array(ids, '<u2').tofile(file)
         entries.append({'file': file.name, 'tokens': len(ids), 'sha256': storage.sha256(file)})
-    train = {'documents': 1, 'tokens': sum(map(len, shards)), 'unknown': 0, 'shards': entries}
-    edit(
-        directory,
-        {'format': 2, 'tokenizer': 't' * 64, 'fingerprint': 'f', 'splits': {'train': train}},
-    )
-    return directory
+    train = EMPTY | {'tokens': sum(map(len, shards)), 'shards': entries}
+    manifest = {'format': 2, 'tokenizer': 't' * 64, 'fingerprint': 'f', 'splits': {'train': train}}
+    edit(directory, manifest)
 
 
 def edit(directory, manifest, seal=True, **changes):
@@ -40,21 +39,16 @@ def read(directory):
     return json.loads((directory / 'manifest.json').read_text())
 
 
-EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
+def shard(directory):
+    return directory / 'train' / '00001.bin'
 
 
 @pytest.mark.parametrize(
     'damage, message',
     [
-        (lambda d: (d / 'train' / '00001.bin').unlink(), '00001.bin: No such file'),
-        (
-            lambda d: (d / 'train' / '00001.bin').write_bytes(b'123'),
-            '00001.bin: 3 bytes, the manifest says 2 tokens of 2',
-        ),
-        (
-            lambda d: (d / 'train' / '00001.bin').write_bytes(b'1234'),
-            '00001.bin: damaged, its SHA-256 is not the one',
-        ),
+        (lambda d: shard(d).unlink(), '00001.bin: No such file'),
+        (lambda d: shard(d).write_bytes(b'123'), '00001.bin: 3 bytes, the manifest says 2 tokens'),
+        (lambda d: shard(d).write_bytes(b'1234'), '00001.bin: damaged, its SHA-256 is not the one'),
         (
             lambda d: (d / 'manifest.json').unlink(),
             'not a prepared corpus .no manifest.json in it.: run gpt1 prepare',

@@ -12,7 +12,6 @@ import sets
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tasks.example import Example
-from own_sets import lines
 from prepared import glue
 
 pytestmark = pytest.mark.full
@@ -24,77 +23,56 @@ CUT = [
     ('213220', '213221', '213222', '"What is known of him? '),
     ('"', 'Was Muhammad a real historical figure? What is the evidence for his existence?', '0'),
 ]
-EMPTY = ('363362', '493340', '493341', 'How could I have become a better developer?', '', '0')
 
 
 def test_qqp_leaves_its_cut_rows_out_says_so_in_one_line_and_keeps_an_empty_question(
     tmp_path, capsys
 ):
-    pairs = official.PAIRS
-    qqp = tasks.get('qqp')
-    skipped = []
+    pairs = [*(pair[:2] for pair in official.PAIRS[:5]), ('How?', '')]
     rows = [
-        (str(133273 + i), str(2 * i), str(2 * i + 1), *pair[:2], pair[4])
-        for i, pair in enumerate(pairs)
+        (str(133273 + i), str(2 * i), str(2 * i + 1), *pair, '1') for i, pair in enumerate(pairs)
     ]
-    path = official.tsv(tmp_path / 'train.tsv', [*rows[:2], *CUT, *rows[2:], EMPTY], QQP_HEADER)
-    expected = [
-        Example(str(i + 2 * (i > 1)), pair[:2], (), int(pair[4])) for i, pair in enumerate(pairs)
+    path = official.tsv(tmp_path / 'train.tsv', [*rows[:2], *CUT, *rows[2:]], QQP_HEADER)
+    qqp = tasks.get('qqp')
+    expected = [  # ids count the cut rows, too
+        Example(str(i + 2 * (i > 1)), pair, (), 1) for i, pair in enumerate(pairs)
     ]
-    expected.append(Example(str(len(pairs) + 2), EMPTY[3:5], (), 0))  # ids count the cut rows, too
     assert qqp.read(tmp_path, 'train') == expected
     assert capsys.readouterr().out == (
         f'{path} (qqp train): 2 row(s) left out, the first: {path}: row 4: 4 columns, expected 6 '
         '(id, qid1, qid2, question1, question2, is_duplicate)\n'
     )
+    skipped = []
     assert qqp.read(tmp_path, 'train', skipped.append) == expected and skipped == []
     assert capsys.readouterr().out == ''  # said once
     new = official.tsv(tmp_path / 'new.tsv', [('7', 'How?', '')], ('id', 'question1', 'question2'))
     assert unlabelled.read(qqp, new) == [Example('7', ('How?', ''))]
     pytest.importorskip('tensorflow_datasets')
-    glue(tmp_path / 'tfds', 'qqp', [('train', path, 'train')])
+    glue(tmp_path / 'tfds', 'qqp', {'train': (path, 'train')})
     assert qqp.read(f'tfds:{tmp_path}/tfds', 'train') == expected
-
-
-SNLI_HEADER = [*sets.SNLI_HEADER, 'label2', 'label3', 'label4', 'label5']
 
 
 def test_annotators_may_be_missing_in_snli_and_the_text_file_is_read(tmp_path):
     """Four of the five annotators' labels are missing in nearly all rows of SNLI's train file."""
-    rows = [
-        (
-            label,
-            '( A )',
-            '( B )',
-            '(ROOT)',
-            '(ROOT)',
-            p,
-            h,
-            f'{i}.jpg#0',
-            f'{i}.jpg#0n',
-            label,
-            *[label] * 4 * (i == 1),
-        )
-        for i, (p, h, label, *_) in enumerate(official.PAIRS)
-    ]
-    official.tsv(tmp_path / 'snli_1.0_test.txt', rows, SNLI_HEADER)
+    header = [*sets.SNLI_HEADER, 'label2', 'label3', 'label4', 'label5']
+    first = ['neutral', '( A )', '( B )', '(ROOT)', '(ROOT)', 'A.', 'B.', '0.jpg', '0n', 'neutral']
+    rows = [first, [*first, *['neutral'] * 4]]
+    official.tsv(tmp_path / 'snli_1.0_test.txt', rows, header)
     (tmp_path / 'snli_1.0_test.jsonl').write_text('broken')
-    task = tasks.get('snli')
-    assert [(*e.texts, task.labels[e.label]) for e in task.read(tmp_path, 'test')] == [
-        p[:3] for p in official.PAIRS
-    ]
+    found = tasks.get('snli').read(tmp_path, 'test')
+    assert found == [Example(str(i), ('A.', 'B.'), (), 1) for i in range(2)]
 
 
 def test_a_story_left_out_moves_no_other_between_train_and_dev(tmp_path):
     stories = official.STORIES * 20
-    task = tasks.get('story_cloze')
-    official.story_cloze(tmp_path / 'good' / 'cloze_test_val__spring2016.csv', stories)
     broken = [*stories[:7], (*stories[7][:-1], '3'), *stories[8:]]
-    official.story_cloze(tmp_path / 'bad' / 'cloze_test_val__spring2016.csv', broken)
+    for folder, given in (('good', stories), ('bad', broken)):
+        official.story_cloze(tmp_path / folder / 'cloze_test_val__spring2016.csv', given)
     for split in ('train', 'dev'):
         skipped = []
-        found = task.read(tmp_path / 'bad', split, skipped.append)
-        assert found == [e for e in task.read(tmp_path / 'good', split) if e.id != 'id-7']
+        found = tasks.get('story_cloze').read(tmp_path / 'bad', split, skipped.append)
+        whole = tasks.get('story_cloze').read(tmp_path / 'good', split)
+        assert found == [e for e in whole if e.id != 'id-7']
         assert len(skipped) == (split == 'dev')
     assert len(found) == 373
 
@@ -115,19 +93,12 @@ def test_the_diagnostic_set_is_found_beside_mnli(tmp_path, file):
 
 
 def test_blank_lines_are_no_rows_and_move_no_ids_as_in_tfds(tmp_path):
-    row = {'gold_label': 'neutral', 'sentence1': 'A.', 'sentence2': 'B.'}
-    (tmp_path / 'snli_1.0_dev.jsonl').write_text(lines([row]) + '\n  \n')
-    assert len(tasks.get('snli').read(tmp_path, 'dev')) == 1
     (tmp_path / 'dev.tsv').write_bytes(b'sentence\tlabel\r\nA.\t1\r\n\r\nB.\t0\r\n\r\n\n')
-    assert tasks.get('sst2').read(tmp_path, 'dev') == [
-        Example('0', ('A.',), (), 1),
-        Example('1', ('B.',), (), 0),
-    ]
+    found = tasks.get('sst2').read(tmp_path, 'dev')
+    assert found == [Example('0', ('A.',), (), 1), Example('1', ('B.',), (), 0)]
     pytest.importorskip('tensorflow_datasets')
-    glue(tmp_path / 'tfds', 'sst2', [('validation', tmp_path / 'dev.tsv', 'dev')])
-    assert tasks.get('sst2').read(tmp_path, 'dev') == tasks.get('sst2').read(
-        f'tfds:{tmp_path}/tfds', 'dev'
-    )
+    glue(tmp_path / 'tfds', 'sst2', {'validation': (tmp_path / 'dev.tsv', 'dev')})
+    assert found == tasks.get('sst2').read(f'tfds:{tmp_path}/tfds', 'dev')
 
 
 # What str.splitlines or a CSV reader would trip over
@@ -135,38 +106,16 @@ ODD = 'A\xa0B\u2028C\u2029D\x85E\x0bF\x0cG\x1cH\ufeffI "J'
 
 
 @pytest.mark.parametrize(
-    'name, file, header, row',
+    'name, header, row',
     [
-        (
-            'rte',
-            'dev.tsv',
-            ('index', 'sentence1', 'sentence2', 'label'),
-            ('0', ODD, 'B.', 'entailment'),
-        ),
-        (
-            'mnli',
-            'dev_matched.tsv',
-            ('sentence1', 'sentence2', 'gold_label'),
-            (ODD, 'B.', 'entailment'),
-        ),
-        ('cola', 'dev.tsv', None, ('gj04', '0', '*', ODD)),
+        ('rte', ('index', 'sentence1', 'sentence2', 'label'), ('0', ODD, 'B.', 'entailment')),
+        ('cola', None, ('gj04', '0', '*', ODD)),
     ],
 )
 def test_a_text_holds_no_break_spaces_quotes_and_all_that_is_no_line_feed(
-    tmp_path, name, file, header, row
+    tmp_path, name, header, row
 ):
     """Quotes and no-break spaces stand in the published MNLI, QNLI, MRPC and RTE; they end no line
     and no cell."""
-    official.tsv(tmp_path / file, [row, row], header, mark=True)
+    official.tsv(tmp_path / 'dev.tsv', [row, row], header, mark=True)
     assert [e.texts[0] for e in tasks.get(name).read(tmp_path, 'dev')] == [ODD, ODD]
-
-
-def test_story_cloze_may_begin_with_a_byte_order_mark_and_hold_quoted_commas_and_line_breaks(
-    tmp_path,
-):
-    path = official.story_cloze(tmp_path / 'cloze_test_test__spring2016.csv')
-    text = path.read_text().replace('Tom was glad.', '"Tom said ""well"",\nand was glad."')
-    path.write_text('\ufeff' + text.replace('\n', '\r\n'), newline='')
-    found = tasks.get('story_cloze').read(tmp_path, 'test')
-    assert found[0].id == 'id-0' and len(found) == 20
-    assert found[19].choices[0] == 'Tom said "well",\nand was glad.'

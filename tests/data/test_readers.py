@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pathlib
-import re
 import sys
 
 import pyarrow
@@ -47,7 +46,7 @@ def write_parquet(path, columns, **how):
         ('a.txt.zst', ZSTD),
         ('a.txt.lz4', LZ4),
         ('a.txt.bz2', bz2.compress(TEXT.encode())),
-        ('a.dev.gz', gzip.compress(TEXT.encode(), mtime=0)),
+        ('a.dev.gz', gzip.compress(TEXT.encode())),
         ('a.train', TEXT.encode()),
         ('a.test', TEXT.encode()),
     ],
@@ -61,16 +60,12 @@ def test_text_is_read_whatever_it_is_compressed_with(here, name, data):
     'ending, compress',
     [
         ('.json', bytes),
-        ('.jsonl', bytes),
         ('.json.gz', gzip.compress),
-        ('.jsonl.bz2', bz2.compress),
         ('.jsonl.zst', lambda data: pyarrow.compress(data, 'zstd', asbytes=True)),
     ],
 )
 def test_json_lines_are_read_whatever_they_are_compressed_with(here, ending, compress):
-    lines = [
-        json.dumps({'text': f'Nó {i}.'}, ensure_ascii=False).encode() + b'\n' for i in range(3)
-    ]
+    lines = [f'{{"text": "Nó {i}."}}\n'.encode() for i in range(3)]
     # Two frames, one after the other, as parallel compressors write them.
     (here / f'a{ending}').write_bytes(compress(lines[0]) + compress(b''.join(lines[1:])))
     assert read(f'a{ending}') == [(f'a{ending}: line {i + 1}', f'Nó {i}.') for i in range(3)]
@@ -80,19 +75,15 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / 'a.txt').write_text('A')
     (here / 'dataset_infos.json').write_text('{"splits": {}}')
     (here / 'c4.json.gz').write_bytes(gzip.compress(b'{"text": "C"}'))
-    assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
     (here / '.git').mkdir()
     (here / '.git' / 'HEAD.txt').touch()
     os.symlink('.git', 'linked')
+    assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
     behind, others = corpus.expand('.')[1]
-    assert (
-        'links are not read (1, such as linked)' in behind
-        and '1 of 3 files left out (dataset_infos.json)' in others
-    )
-    assert len(read('.')) == 2
-    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in refusal(
-        read, '*.json'
-    )
+    assert 'links are not read (1, such as linked)' in behind
+    assert '1 of 3 files left out (dataset_infos.json)' in others
+    said = refusal(read, '*.json')
+    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in said
 
 
 def test_a_bad_row_is_told_and_the_next_one_read(here):
@@ -101,8 +92,8 @@ def test_a_bad_row_is_told_and_the_next_one_read(here):
     (here / 'a.jsonl').write_bytes(good.join([*bad, b'']))
     messages = []
     assert len(read('a.jsonl', on_bad=messages.append)) == 5
-    numbers = [re.match('a.jsonl: line ([0-9]+)', message)[1] for message in messages]
-    assert numbers == ['1', '3', '5', '7', '9']
+    for message, number in zip(messages, (1, 3, 5, 7, 9), strict=True):
+        assert message.startswith(f'a.jsonl: line {number}')
     write_parquet('a.parquet', {'text': ['A', None, 'C']})
     assert len(read('a.parquet', on_bad=messages.append)) == 2
     assert messages[5:] == ["a.parquet: row 1: field 'text' is NoneType, must be text"]
@@ -110,58 +101,44 @@ def test_a_bad_row_is_told_and_the_next_one_read(here):
     assert read('array.jsonl') == [('array.jsonl: record 1', 'A')]
 
 
-def test_a_run_below_its_corpus_is_no_text(here):
+def test_a_run_below_its_corpus_is_no_text_nor_is_a_corpus_below_a_run_left_out(here):
     (here / 'a.txt').write_text('A')
     run = here / 'runs' / 'x'
-    run.mkdir(parents=True)
+    (run / 'books').mkdir(parents=True)
     for name in ('environment.jsonl', 'parameters.txt', 'predictions_dev.jsonl'):
         (run / name).write_text('{"step": 0}')
-    for spec, such in (('.', 'runs/x'), ('**/*.txt', 'runs/x'), (str(here), 'runs/x')):
+    for spec in ('.', '**/*.txt', str(here)):
         assert [text for _, text in read(spec)] == ['A'], spec
         (line,) = corpus.expand(spec)[1]
-        assert line == f'{spec}: directories of runs are not read (1, such as {such})'
+        assert line == f'{spec}: directories of runs are not read (1, such as runs/x)'
+    (run / 'books' / 'b.txt').write_text('B')
+    for spec in ('runs/x/books/*.txt', 'runs/x/books', 'runs/x/*/*.txt'):
+        assert corpus.expand(spec)[0] == ['runs/x/books/b.txt']
 
 
-@pytest.mark.parametrize(
-    'kind',
-    [
-        pyarrow.string(),
-        pyarrow.large_string(),
-        pyarrow.binary(),
-        pyarrow.large_binary(),
-        pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
-    ],
-)
+DICTIONARY = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+
+
+@pytest.mark.parametrize('kind', ['string', 'large_string', 'binary', 'large_binary', DICTIONARY])
 def test_a_text_column_of_any_type_is_read(here, kind):
     texts = pyarrow.array([f'Nó {i % 3}.' for i in range(7)]).cast(kind)
     write_parquet('a.parquet', {'id': range(7), 'body': texts}, row_group_size=3)
-    assert read('a.parquet', field='body') == [
-        (f'a.parquet: row {i}', f'Nó {i % 3}.') for i in range(7)
-    ]
+    expected = [(f'a.parquet: row {i}', f'Nó {i % 3}.') for i in range(7)]
+    assert read('a.parquet', field='body') == expected
     found = readers.rows('a.parquet', How(('body',), groups=(0, 2)))
     assert [row.where for row in found] == [f'a.parquet: row {i}' for i in (0, 1, 2, 6)]
 
 
-def test_what_pyarrow_reads_at_once_is_read_row_by_row(here):
-    """Several compressions, page sizes and row groups; lengths from empty to more than a batch."""
-    texts = [f'{i} ' + 'é' * (i * i * 7 % 20_000) for i in range(100)] + [
-        '',
-        'x' * (parquet_reader._BATCH + 1),
-    ]
-    for number, (compression, size) in enumerate(
-        [('snappy', 7), ('zstd', 1000), ('none', 64), ('gzip', 102)]
-    ):
-        write_parquet(
-            f'{number}.parquet',
-            {'text': texts, 'n': range(102)},
-            compression=compression,
-            row_group_size=size,
-            data_page_size=4096,
-        )
-        expected = pyarrow.parquet.read_table(f'{number}.parquet').column('text').to_pylist()
-        found = [row.fields for row in readers.rows(f'{number}.parquet')]
-        assert [row['text'] for row in found] == expected == texts
-        assert [row['n'] for row in found] == list(range(102))
+@pytest.mark.parametrize('compression, size', [('snappy', 7), ('zstd', 1000), ('none', 64)])
+def test_rows_of_any_length_are_read_one_by_one(here, compression, size):
+    """From pages, row groups and batches of several sizes."""
+    texts = [f'{i} ' + 'é' * (i * i * 7 % 20_000) for i in range(100)]
+    texts += ['', 'x' * (parquet_reader._BATCH + 1)]
+    columns = {'text': texts, 'n': range(102)}
+    how = dict(compression=compression, row_group_size=size, data_page_size=4096)
+    write_parquet('a.parquet', columns, **how)
+    found = [row.fields for row in readers.rows('a.parquet')]
+    assert found == [{'text': text, 'n': i} for i, text in enumerate(texts)]
 
 
 def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
@@ -186,10 +163,6 @@ CUT = ': Truncated compressed stream'
     'name, data, message',
     [
         ('a.txt.zst', ZSTD[:-1], CUT),
-        ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], ': ZSTD'),
-        ('a.txt.lz4', LZ4[:-9], CUT),
-        ('a.jsonl.zst', b'no such frame', ': ZSTD decompress failed'),
-        ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT),
         ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT),
         ('a.txt.gz', b'no gzip', ': zlib inflate failed'),
         (
@@ -217,141 +190,75 @@ CUT = ': Truncated compressed stream'
             b'{"texts": "a", "id": 1}\n',
             ": line 1 has no field 'text', only 'texts', 'id', did you mean 'texts'?",
         ),
-        ('a.jsonl', b'{"text": null}\n', ": line 1: field 'text' is NoneType, must be text"),
         ('a.jsonl', b'\n \n', ' holds no document'),
         (
             'a.parquet',
             {'texts': ['a'], 'id': [1]},
             ": no column 'text', did you mean 'texts'? (columns: texts, id)",
         ),
-        (
-            'a.parquet',
-            {'text': ['a', 'b', None]},
-            ": row 2: field 'text' is NoneType, must be text",
-        ),
-        ('a.parquet', {'text': [['a']]}, ": row 0: field 'text' is list, must be text"),
         ('a.parquet', {'text': [b'abc', b'a\xe9b']}, ': row 1: not UTF-8 at byte 1 (0xe9)'),
-        (
-            'a.parquet',
-            pyarrow.table([['a'], ['b']], ['text', 'text']),
-            ": 2 columns are called 'text'",
-        ),
     ],
 )
 def test_what_cannot_be_read_is_named(here, name, data, message):
-    if isinstance(data, bytes):
-        (here / name).write_bytes(data)
-    else:
+    if isinstance(data, dict):
         write_parquet(name, data)
+    else:
+        (here / name).write_bytes(data)
     assert f'{name}{message}' in refusal(read, name)
 
 
 def test_a_record_too_long_for_memory_is_named(here, monkeypatch):
     (here / 'a.jsonl').write_text('{"text": "ok"}\n' + json.dumps({'text': 'x' * 99}) + '\n')
     write_parquet('a.parquet', {'text': ['ok', 'x' * 99]})
-    assert [len(text) for _, text in read(['a.jsonl', 'a.parquet'])] == [2, 99, 2, 99]
     monkeypatch.setattr(rows, 'LONGEST', 90)
     for name, where in (('a.jsonl', 'line 2'), ('a.parquet', 'row 1')):
-        assert f'{name}: {where} is longer than 0 MiB, too long for one document or row' in refusal(
-            read, name
-        )
+        said = f'{name}: {where} is longer than 0 MiB, too long for one document or row'
+        assert said in refusal(read, name)
 
 
 # Not getrusage's ru_maxrss: a program inherits that of the process that started it.
 MEMORY = """
 import re, sys
 from gpt1_jax.data import corpus, encode
-from gpt1_jax.errors import UserError
-import pyarrow.parquet
 
-peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) // 1024
-count = {'characters': lambda documents: sum(unit.characters for unit in encode.units(documents)),
-         'words': lambda documents: sum(encode.count_words(documents).values())}[sys.argv[2]]
-if sys.argv[2] == 'words':
-    count([corpus.Document('', 'the cat — it sat. ' * 35_000)])  # with spaCy in memory
+def peak():
+    return int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) // 1024
+
+encode.count_words([corpus.Document('', 'the cat — it sat. ' * 35_000)])  # with spaCy in memory
 before = peak()
-try:
-    print(count(corpus.documents(sys.argv[1])), peak() - before)
-except UserError as error:
-    print(0, peak() - before)
-    print(error, file=sys.stderr)
+found = corpus.documents(sys.argv[1])
+if sys.argv[2] == 'words':
+    print(sum(encode.count_words(found).values()))
+else:
+    print(sum(unit.characters for unit in encode.units(found)))
+print(peak() - before)
 """
 LINE = 'the cat sat on the mat and, well, it sat. '
 ODD_LINE = 'the cat sat on the mat and, well — it sat. '  # not split without spaCy
 
 
-def memory(path, count):
-    """Counts the records in a fresh process. Returns (the count, MiB of memory, standard error)."""
-    done = python('-c', MEMORY, path, count, check=0)
-    return *map(int, done.stdout.split()), done.stderr
-
-
-def of(name, *parts):
-    """Writes a file of (text, how often)."""
-    return lambda directory: (directory / name).write_text(
-        ''.join(text * times for text, times in parts)
-    )
-
-
-def parquet(directory):
-    texts = [f'{i} ' + LINE * 40 for i in range(120_000)]
-    write_parquet(
-        directory / 'a.parquet', {'text': texts}, row_group_size=10**6, compression='snappy'
-    )
-
-
-JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
-
-
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 @pytest.mark.parametrize(
-    'write, count, expected, most, message',
+    'name, text, times, count, expected, most',
     [
-        # 120 MB: in memory twice
-        (of('a.txt', (LINE, 2_850_000)), 'characters', 2_850_000 * len(LINE), 270, ''),
-        # 200 MB in pieces
-        (of('a.txt', (LINE + '\n', 4_800_000)), 'characters', 4_800_000 * (len(LINE) + 1), 160, ''),
-        (
-            of('a.txt', (LINE, 4_800_000)),
-            'characters',
-            0,
-            300,
-            'a.txt: line 1 is longer than 128 MiB',
-        ),
-        # 7 MB; tokenized as a whole: 200 MiB
-        (of('a.txt', (ODD_LINE, 150_000)), 'words', 13 * 150_000, 50, ''),
-        (of('a.jsonl', *JSON_LINE, *JSON_LINE), 'characters', 5_700_000 * len(LINE), 270, ''),
-        (
-            of('a.jsonl', ('{"text": "', 1), (LINE, 4_800_000), ('"}\n', 1)),
-            'characters',
-            0,
-            300,
-            'a.jsonl: line 1 is longer than 128 MiB',
-        ),
-        (
-            of('a.json', ('[{"text": ""}', 1), (', {"text": "the cat sat"}', 8_000_000), (']', 1)),
-            'characters',
-            0,
-            300,
-            'a.json: line 1 is longer than 128 MiB',
-        ),
-        (parquet, 'characters', 202_328_890, 100, ''),
+        ('a.txt', LINE, 2_850_000, 'characters', len(LINE), 270),  # 120 MB, in memory twice
+        ('a.txt', LINE + '\n', 4_800_000, 'characters', len(LINE) + 1, 160),  # 200 MB in pieces
+        ('a.txt', ODD_LINE, 150_000, 'words', 13, 50),  # 7 MB; tokenized as a whole: 200 MiB
+        ('a.jsonl', LINE, 2_850_000, 'characters', 2 * len(LINE), 270),  # two records
+        ('a.parquet', LINE * 40, 120_000, 'characters', 1680, 100),
     ],
 )
-def test_memory_is_bounded(tmp_path, write, count, expected, most, message):
-    write(tmp_path)
-    found, mib, said = memory(next(tmp_path.iterdir()), count)
-    assert found == expected and mib < most and message in said
-
-
-def test_a_pattern_below_the_directory_of_a_run_still_has_its_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'books').mkdir()
-    (tmp_path / 'books' / 'a.txt').write_text('a')
-    (tmp_path / 'environment.jsonl').write_text('{}')
-    assert corpus.expand('books/*.txt')[0] == corpus.expand('books')[0] == ['books/a.txt']
-    assert corpus.expand('*/*.txt')[0] == ['books/a.txt']
+def test_memory_is_bounded(tmp_path, name, text, times, count, expected, most):
+    path = tmp_path / name
+    if name == 'a.parquet':
+        write_parquet(path, {'text': [text] * times}, row_group_size=10**6, use_dictionary=False)
+    elif name == 'a.jsonl':
+        path.write_text(2 * f'{{"text": "{text * times}"}}\n')
+    else:
+        path.write_text(text * times)
+    found, mib = map(int, python('-c', MEMORY, path, count, check=0).stdout.split())
+    assert found == expected * times and mib < most
 
 
 def fields(path, how=How()):
@@ -360,43 +267,38 @@ def fields(path, how=How()):
 
 
 def test_one_record_a_line_is_a_record_also_if_its_values_are_lists(here):
-    record = {'context': ['l1', 'l2'], 'endings': ['a', 'b']}
-    (here / 'a.jsonl').write_text(json.dumps(record))
+    record = {'context': ['l1', 'l2'], 'ending': ['a', 'b']}
+    for name in ('a.jsonl', 'a.json'):
+        (here / name).write_text(json.dumps(record))
     assert fields('a.jsonl') == [record]
-    (here / 'a.json').write_text(json.dumps(record))  # as pandas writes columns
-    assert fields('a.json') == [
-        {'context': 'l1', 'endings': 'a'},
-        {'context': 'l2', 'endings': 'b'},
-    ]
+    rows = [{'context': 'l1', 'ending': 'a'}, {'context': 'l2', 'ending': 'b'}]
+    assert fields('a.json') == rows  # as pandas writes columns
 
 
 RECORDS = [{'t': 'A "b", é\nc', 'l': 1}, {'t': 'D', 'l': None}]
 
 
 @pytest.mark.parametrize('indent', [None, 1])
-@pytest.mark.parametrize(
-    'orient', ['records', 'columns', 'index', 'split', 'table', 'lines', 'data']
-)
+@pytest.mark.parametrize('orient', ['records', 'columns', 'index', 'split', 'table', 'data'])
 def test_json_is_read_in_every_form_that_pandas_writes(here, orient, indent):
     pandas = pytest.importorskip('pandas')
-    frame = pandas.DataFrame(RECORDS).astype({'l': object})
-    if orient == 'lines':
-        text = frame.to_json(orient='records', lines=True)
-    elif orient == 'data':
-        text = json.dumps({'data': RECORDS, 'version': '1.0'}, indent=indent)
-    else:
+    text = json.dumps({'data': RECORDS, 'version': '1.0'}, indent=indent)
+    if orient != 'data':
+        frame = pandas.DataFrame(RECORDS).astype({'l': object})
         text = frame.to_json(orient=orient, indent=indent)
     (here / 'a.json').write_text(text)
     found = [{name: row[name] for name in 'tl'} for row in fields('a.json')]
     assert found == RECORDS
 
 
-def test_columns_of_tables_and_lists_may_be_named(here):
-    (here / 'a.csv').write_text('story,"a, b"\nother,c\n')
-    expected = [{'text': 'story', 'answer': 'a, b'}, {'text': 'other', 'answer': 'c'}]
-    assert fields('a.csv', How(columns=('text', 'answer'))) == expected
-    (here / 'a.jsonl').write_text('["story", "a, b"]\n["other", "c"]\n')
-    assert fields('a.jsonl', How(columns=('text', 'answer'))) == expected
+@pytest.mark.parametrize(
+    'name, text',
+    [('a.csv', 'story,"a, b"\nother,c\n'), ('a.jsonl', '["story", "a, b"]\n["other", "c"]\n')],
+)
+def test_columns_of_tables_and_lists_may_be_named(here, name, text):
+    (here / name).write_text(text)
+    found = fields(name, How(columns=('text', 'answer')))
+    assert found == [{'text': 'story', 'answer': 'a, b'}, {'text': 'other', 'answer': 'c'}]
 
 
 def test_rows_of_parquet_have_lists_dates_and_numbers_without_a_name(here):
@@ -417,66 +319,52 @@ def as_csv(table, **how):
     return stream.getvalue()
 
 
-TABLE = [
-    (text, 'xy'[i % 2])
-    for i, text in enumerate(
-        [
-            'no "quotes", yes',
-            'plain',
-            'semi; colon | pipe',
-            'two\nlines',
-            'tab\there',
-            'it\'s 5"',
-            'é 漢',
-        ]
-    )
+TEXTS = [
+    'no "quotes", yes',
+    'plain',
+    'semi; colon | pipe',
+    'two\nlines',
+    'tab\there',
+    'it\'s 5"',
+    'é 漢',
 ]
-MARK = '\ufeff'
+TABLE = [(text, 'xy'[i % 2]) for i, text in enumerate(TEXTS)]
 
 
 @pytest.mark.parametrize(
     'name, data',
     [
-        ('a.csv', as_csv(TABLE).encode()),
-        ('a.csv', (MARK + as_csv(TABLE, lineterminator='\r\n')).encode()),
-        ('a.csv', as_csv(TABLE, delimiter=';').encode()),
-        ('a.csv', as_csv(TABLE, delimiter='|').encode()),
-        ('a.csv', as_csv(TABLE, delimiter='\t').encode()),
-        ('a.tsv', as_csv(TABLE, delimiter='\t').encode()),
-        ('a.csv', as_csv(TABLE, quoting=csv.QUOTE_ALL).encode()),
-        ('a.csv', as_csv(TABLE, quoting=csv.QUOTE_ALL).replace(',"x', ', "x').encode()),
-        (
-            'a.csv',
-            as_csv(TABLE, quoting=csv.QUOTE_ALL, doublequote=False, escapechar='\\').encode(),
-        ),
-        ('a.csv', ('sep=;\n' + as_csv(TABLE, delimiter=';')).encode()),
-        ('a.csv', ('\n\n' + as_csv(TABLE)).encode()),
+        ('a.csv', '\ufeff' + as_csv(TABLE, lineterminator='\r\n')),
+        ('a.csv', as_csv(TABLE, delimiter='|')),
+        ('a.csv', as_csv(TABLE, delimiter='\t')),
+        ('a.tsv', as_csv(TABLE, delimiter='\t')),
+        ('a.csv', as_csv(TABLE, quoting=csv.QUOTE_ALL).replace(',"x', ', "x')),
+        ('a.csv', as_csv(TABLE, quoting=csv.QUOTE_ALL, doublequote=False, escapechar='\\')),
+        ('a.csv', 'sep=;\n' + as_csv(TABLE, delimiter=';')),
+        ('a.csv', '\n\n' + as_csv(TABLE)),
         ('a.csv', as_csv(TABLE, delimiter='\t').encode('utf-16')),
         ('a.csv', as_csv(TABLE).encode('utf-16-le')),
-        ('a.csv.gz', gzip.compress(as_csv(TABLE).encode())),
+        ('a.csv.gz', gzip.compress(as_csv(TABLE, delimiter=';').encode())),
     ],
 )
 def test_tables_are_read_as_programs_write_them(here, name, data):
+    if isinstance(data, str):
+        data = data.encode()
     (here / name).write_bytes(data)
-    how = How(('text', 'label'))
-    found = [(row['text'], row['label']) for row in fields(name, how)]
-    assert found == TABLE
-    assert fields(name) == fields(name, how)
+    found = fields(name, How(('text', 'label')))
+    assert [tuple(row.values()) for row in found] == TABLE and fields(name) == found
 
 
 def test_a_bad_row_of_a_table_is_named_by_its_number_and_the_next_is_read(here):
     (here / 'a.csv').write_text('t,l\na,x\n"two\nlines",y\nb,c,d\n"q" r,x\nlast,y\n')
     found = list(readers.rows('a.csv'))
     assert [row.where for row in found] == [f'a.csv: row {n}' for n in (2, 3, 4, 5, 6)]
-    assert [row.why[:20] for row in found if isinstance(row, Bad)] == [
-        '3 columns, expected ',
-        "',' expected after '",
-    ]
+    assert found[2].why.startswith('3 columns, expected ')
+    assert found[3].why.startswith("',' expected after '")
     assert found[-1].fields == {'t': 'last', 'l': 'y'}
     (here / 'a.csv').write_text('t,l\n"b, c",x\n"never closed,y\nd,x\n')
-    assert 'a.csv: row 3: a quotation mark opens a cell that is never closed' in refusal(
-        fields, 'a.csv'
-    )
+    said = refusal(fields, 'a.csv')
+    assert 'a.csv: row 3: a quotation mark opens a cell that is never closed' in said
 
 
 def test_the_dialect_follows_from_the_first_lines_alone(here):
@@ -532,20 +420,24 @@ def test_a_table_that_cannot_be_read_is_named_with_the_remedy(here, data, encodi
 # Parquet out of proportion
 
 
-def test_parquet_of_very_many_row_groups_or_columns_is_refused_at_once(here, monkeypatch):
-    write_parquet('a.parquet', {'text': ['A'] * 300}, row_group_size=1)
-    monkeypatch.setattr(parquet_reader, 'MOST_GROUPS', 200)
-    assert 'a.parquet: cannot be read (more than 200 row groups or columns)' in refusal(
-        fields, 'a.parquet'
-    )
-    write_parquet('b.parquet', {f'c{i}': [1] for i in range(150)})
-    monkeypatch.setattr(parquet_reader, 'MOST_COLUMNS', 100)
-    assert 'b.parquet: 150 columns, more than 100' in refusal(fields, 'b.parquet')
+@pytest.mark.parametrize(
+    'limit, columns, message',
+    [
+        ('MOST_GROUPS', 1, 'cannot be read (more than 200 row groups or columns)'),
+        ('MOST_COLUMNS', 250, '250 columns, more than 200'),
+    ],
+)
+def test_parquet_of_very_many_row_groups_or_columns_is_refused_at_once(
+    here, monkeypatch, limit, columns, message
+):
+    write_parquet('a.parquet', {f'c{i}': [1] * 300 for i in range(columns)}, row_group_size=columns)
+    monkeypatch.setattr(parquet_reader, limit, 200)
+    assert f'a.parquet: {message}' in refusal(fields, 'a.parquet')
 
 
 def test_a_row_group_out_of_proportion_to_its_file_is_refused(here, monkeypatch):
     write_parquet('a.parquet', {'text': ['x' * 90_000, 'y']}, use_dictionary=False)
     monkeypatch.setattr(rows, 'LONGEST', 1000)
     monkeypatch.setattr(parquet_reader, 'MOST_TIMES', 10)
-    assert 'a.parquet: row group 0 has 90,' in refusal(fields, 'a.parquet')
-    assert 'out of proportion to the file' in refusal(fields, 'a.parquet')
+    said = refusal(fields, 'a.parquet')
+    assert 'a.parquet: row group 0 has 90,' in said and 'out of proportion to the file' in said

@@ -2,6 +2,7 @@
 checked by hand."""
 
 import csv
+import itertools
 import json
 import tarfile
 import warnings
@@ -17,140 +18,51 @@ from shared import DATA, needs_data
 
 @needs_data
 @pytest.mark.parametrize(
-    'name, folder, counts, published',
+    'name, folder, train, dev, published, of, number, label, begins',
     [
-        ('cola', 'CoLA', {'train': 8551, 'dev': 1043}, {}),
-        ('sst2', 'SST-2', {'train': 67349, 'dev': 872}, {}),
-        ('rte', 'RTE', {'train': 2490, 'dev': 277}, {}),
-        ('mrpc', 'MRPC', {'train': 3668, 'dev': 408}, {}),
-        ('stsb', 'STS-B', {'train': 5749, 'dev': 1500}, {}),
-        ('story_cloze', 'StoryCloze', {'train': 1497, 'dev': 374}, {}),
-        ('qnli', 'QNLI', {'train': 10475, 'dev': 5463}, {'train': '104,743'}),
-        ('mnli', 'MNLI', {'train': 20000, 'dev': 9815}, {'train': '392,702'}),
-        ('snli', 'SNLI', {'train': 19999, 'dev': 9842}, {'train': '549,367'}),
-        ('qqp', 'QQP', {'train': 25370, 'dev': 7600}, {'train': '363,846', 'dev': '40,430'}),
-        ('dpr', 'DPR', {'train': 1316, 'test': 564}, {'train': '1,322'}),
+        ('cola', 'CoLA', 8551, 1043, '', 'dev', 0, 1, 'The sailors rode the breeze clear of'),
+        ('sst2', 'SST-2', 67349, 872, '', 'dev', 0, 1, "it 's a charming and often affecting"),
+        ('rte', 'RTE', 2490, 277, '', 'train', 0, 1, 'No Weapons of Mass Destruction Found in '),
+        ('mrpc', 'MRPC', 3668, 408, '', 'dev', 0, 1, 'He said the foodservice pie business d'),
+        ('stsb', 'STS-B', 5749, 1500, '', 'train', 1, 3.8, 'A man is playing a large flute.|A'),
+        ('story_cloze', 'StoryCloze', 1497, 374, '', 'dev', 0, 0, 'Jackson had always avoided'),
+        ('qnli', 'QNLI', 10475, 5463, '104,743', 'dev', 0, 0, 'What came into force after the'),
+        ('mnli', 'MNLI', 20000, 9815, '392,702', 'dev', 0, 1, 'The new rights are nice enough|'),
+        ('snli', 'SNLI', 19999, 9842, '549,367', 'dev', 1, 0, 'Two women are embracing while '),
+        ('qqp', 'QQP', 25370, 7600, '363,846 40,430', 'dev', 1, 0, 'What is the operating sys'),
+        ('dpr', 'DPR', 1316, 564, '1,322', 'train', 0, 1, 'The bee landed on the flower beca'),
     ],
 )
 def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(
-    name, folder, counts, published
+    name, folder, train, dev, published, of, number, label, begins
 ):
-    for split, n in counts.items():
+    """And a row, checked by hand, of the split `of`."""
+    task = tasks.get(name)
+    found = {}
+    for split, n, size in itertools.zip_longest(task.splits[:2], (train, dev), published.split()):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter('always')
-            assert len(tasks.get(name).read(DATA / folder, split)) == n
-        assert len(caught) == (split in published)
-        if caught:
-            said = f'({name} {split}): {n:,} rows, the published set has {published[split]}'
-            assert said in str(caught[0].message)
-
-
-@needs_data
-@pytest.mark.parametrize(
-    'name, folder, split, row_id, texts, label',
-    [
-        ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
-        (
-            'rte',
-            'RTE',
-            'train',
-            '0',
-            (
-                'No Weapons of Mass Destruction Found in Iraq Yet.',
-                'Weapons of Mass Destruction Found in Iraq.',
-            ),
-            1,
-        ),
-        (
-            'mrpc',
-            'MRPC',
-            'dev',
-            '0',
-            (
-                "He said the foodservice pie business doesn't fit the company's long-term growth "
-                'strategy.',
-                '"The foodservice pie business does not fit our long-term growth strategy.',
-            ),
-            1,
-        ),
-        (
-            'stsb',
-            'STS-B',
-            'train',
-            '1',
-            ('A man is playing a large flute.', 'A man is playing a flute.'),
-            3.8,
-        ),
-        (
-            'qqp',
-            'QQP',
-            'dev',
-            '1',
-            (
-                'What is the operating system for Xiaomi Redmi Note 3 Pro?',
-                'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?',
-            ),
-            0,
-        ),
-        (
-            'qnli',
-            'QNLI',
-            'dev',
-            '0',
-            (
-                'What came into force after the new constitution was herald?',
-                'As of that day, the new constitution heralding the Second Republic came into '
-                'force.',
-            ),
-            0,
-        ),
-        (
-            'mnli',
-            'MNLI',
-            'dev',
-            '0',
-            ('The new rights are nice enough', 'Everyone really likes the newest benefits'),
-            1,
-        ),
-        (
-            'snli',
-            'SNLI',
-            'dev',
-            '1',
-            (
-                'Two women are embracing while holding to go packages .',
-                'Two woman are holding packages .',
-            ),
-            0,
-        ),
-        ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1),
-    ],
-)
-def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts, label):
-    (found,) = (
-        example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id
-    )
-    assert (found.texts, found.label) == (texts, label)
+            found[split] = task.read(DATA / folder, split)
+        assert len(found[split]) == n and len(caught) == (size is not None)
+        for warning in caught:
+            said = f'({name} {split}): {n:,} rows, the published set has {size}'
+            assert said in str(warning.message)
+    row = found[of][number]
+    assert row.label == label and '|'.join(row.texts).startswith(begins)
 
 
 @needs_data
 def test_story_cloze_is_split_as_the_released_code_splits_it():
     split = pytest.importorskip('sklearn.model_selection').train_test_split
-    (path,) = tasks.get('story_cloze').files(DATA / 'StoryCloze', 'dev')
+    task = tasks.get('story_cloze')
+    (path,) = task.files(DATA / 'StoryCloze', 'dev')
     with open(path, encoding='utf-8', newline='') as file:
         ids = [row['InputStoryid'] for row in csv.DictReader(file)]
-    train, dev = split(ids, test_size=374, random_state=3535999445)
-    assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'train')] == train
-    assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'dev')] == dev
-    (first,) = (
-        e
-        for split in ('train', 'dev')
-        for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', split)
-        if e.id == ids[0]
-    )
-    assert first.texts[0].startswith(
-        'Rick grew up in a troubled household. He never found good support'
-    )
+    found = [task.read(DATA / 'StoryCloze', name) for name in ('train', 'dev')]
+    expected = split(ids, test_size=374, random_state=3535999445)
+    assert [[example.id for example in part] for part in found] == expected
+    (first,) = (example for part in found for example in part if example.id == ids[0])
+    assert first.texts[0].startswith('Rick grew up in a troubled household. He never found good ')
     assert (first.choices, first.label) == (('He is happy now.', 'He joined a gang.'), 0)
 
 
@@ -158,40 +70,24 @@ def test_story_cloze_is_split_as_the_released_code_splits_it():
 def test_published_passages_are_read_with_their_questions(tmp_path):
     # The first members alone: to read all of it takes a while
     with tarfile.open(DATA / 'RACE.tar.gz') as archive:
-        members = [archive.next() for _ in range(40)]
-        archive.extractall(tmp_path, [m for m in members if m.isfile()], filter='data')
+        for _ in range(40):
+            archive.extract(archive.next(), tmp_path, filter='data')
     with pytest.warns(UserWarning, match='rows, the published set has 87,866'):
-        found = tasks.get('race').read(tmp_path, 'train')
-    assert len(found) == sum(
-        len(json.loads(path.read_text())['questions']) for path in tmp_path.rglob('*.txt')
-    )
-    assert found[0].id == 'high/high1.txt/0' and found[0].label == 2
-    assert found[0].texts[1] == 'The husband likes shopping because   _  .'
-    assert found[0].choices[2] == 'he likes to compare the prices between the same items.'
-
-
-def test_every_set_of_the_paper_is_there_with_its_splits():
-    both = ('train', 'dev')
-    three = ('train', 'dev', 'test')
-    assert {name: task.splits for name, task in tasks.TASKS.items()} == dict.fromkeys(
-        ('qnli', 'rte', 'wnli', 'qqp', 'stsb', 'cola', 'sst2'), both
-    ) | dict.fromkeys(
-        ('snli', 'scitail', 'race', 'story_cloze', 'mrpc', 'pronoun', 'continuation', 'word_order'),
-        three,
-    ) | {'mnli': (*both, 'dev_mismatched'), 'dpr': ('train', 'test'), 'blimp': ('test',)}
-    assert {name: task.unlabelled for name, task in tasks.TASKS.items() if task.unlabelled} == {
-        'mnli': ('glue_test', 'glue_test_mismatched', 'ax')
-    } | dict.fromkeys(
-        ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',)
-    )
+        first, *others = tasks.get('race').read(tmp_path, 'train')
+    passages = [json.loads(path.read_text()) for path in tmp_path.rglob('*.txt')]
+    assert 1 + len(others) == sum(len(passage['questions']) for passage in passages)
+    assert first.id == 'high/high1.txt/0' and first.label == 2
+    assert first.texts[1] == 'The husband likes shopping because   _  .'
+    assert first.choices[2] == 'he likes to compare the prices between the same items.'
 
 
 def test_every_set_has_the_heads_and_metrics_of_the_paper():
-    assert {
+    others = {
         name: (task.head, task.metrics)
         for name, task in tasks.TASKS.items()
         if task.metrics != ('accuracy',)
-    } == {
+    }
+    assert others == {
         'mrpc': ('similarity', ('f1', 'accuracy')),
         'qqp': ('similarity', ('f1', 'accuracy')),
         'stsb': ('similarity', ('pearson', 'spearman')),
@@ -199,12 +95,7 @@ def test_every_set_has_the_heads_and_metrics_of_the_paper():
     }
     assert tasks.get('stsb').labels == tuple('012345') and tasks.get('stsb').score == (0, 5)
     race = tasks.get('race')
-    assert (race.head, race.segments, race.cut, race.groups) == (
-        'choice',
-        (2,),
-        0,
-        ('middle', 'high'),
-    )
+    assert (race.head, race.segments, race.cut) == ('choice', (2,), 0)
 
 
 def test_an_unknown_task_names_the_near_miss():

@@ -210,9 +210,7 @@ def test_a_rule_has_spacy_s_words(around):
 
 
 @pytest.mark.parametrize('around', ['{}', 'lol{}', '{}heading', 'a.com/x{}'])
-@pytest.mark.parametrize(
-    'marks', ['=', '&amp;', '<', '!', '😂', '_', "'", '’', "'s", '=<', "'_", '#&']
-)
+@pytest.mark.parametrize('marks', ['=', '&amp;', '😂', "'", '’', "'s", '=<', '#&'])
 def test_a_long_run_of_marks_takes_time_in_proportion_to_its_length(marks, around):
     """spaCy splits off one mark at a time and searches the rest again: half a minute."""
     words('warm: up')

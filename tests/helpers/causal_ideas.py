@@ -39,12 +39,6 @@ def spectral_filter(qkv, drop):
     return ops.attention(qkv.at[:, :, 2].set(v.astype(qkv.dtype)), drop)
 
 
-def shift_by_four(qkv, drop):
-    """A token shift in the wrong direction."""
-    later = jnp.pad(qkv[:, 4:, 2], ((0, 0), (0, 4), (0, 0), (0, 0)))[:, : qkv.shape[1]]
-    return ops.attention(qkv.at[:, :, 2].add(later), drop)
-
-
 def far_away(qkv, drop):
     """Only positions above 64 look ahead, by one token."""
     L = qkv.shape[1]
@@ -134,34 +128,17 @@ def before(x, n):
     return jnp.pad(x, padding)[:, : x.shape[1]]
 
 
-def token_shift(qkv, drop):
-    return ops.attention((qkv + before(qkv, 1)) / 2, drop)
-
-
 def convolution(qkv, drop):
     return ops.attention(qkv + 0.5 * before(qkv, 1) - 0.2 * before(qkv, 2), drop)
 
 
-def scores_attention(qkv, drop, change):
-    L = qkv.shape[1]
+def sliding_window(qkv, drop):
     q, k, v = jnp.moveaxis(qkv, 2, 0)
     scores = jnp.einsum('blhe,bmhe->bhlm', q, k) * q.shape[3] ** -0.5
-    behind = jnp.arange(L)[:, None] - jnp.arange(L)[None]
-    p = jax.nn.softmax(jnp.where((behind >= 0)[None, None], change(scores, behind), -1e9), -1)
+    behind = jnp.arange(q.shape[1])[:, None] - jnp.arange(q.shape[1])[None]
+    near = (behind >= 0) & (behind < 8)
+    p = jax.nn.softmax(jnp.where(near[None, None], scores, -1e9), -1)
     return jnp.einsum('bhlm,bmhe->blhe', drop(p.astype(v.dtype)), v)
-
-
-def alibi(qkv, drop):
-    slopes = 2.0 ** -jnp.arange(1, qkv.shape[3] + 1)
-    return scores_attention(
-        qkv, drop, lambda s, behind: s - slopes[None, :, None, None] * behind[None, None]
-    )
-
-
-def sliding_window(qkv, drop):
-    return scores_attention(
-        qkv, drop, lambda s, behind: jnp.where((behind < 8)[None, None], s, -1e9)
-    )
 
 
 def rms_norm(x, a, scale, bias, drop):
@@ -174,10 +151,6 @@ def running_mean(x, a, scale, bias, drop):
     """Each position also gets the mean of the positions up to its own."""
     n = jnp.arange(1, a.shape[1] + 1)[None, :, None]
     return ops.add_and_norm(x, a + jnp.cumsum(a, axis=1) / n, scale, bias, drop)
-
-
-def squared_relu(x):
-    return jnp.square(jax.nn.relu(x))
 
 
 class Convolved(GPT):

@@ -97,21 +97,9 @@ def same_run(run, other):
         assert place == path and found.tobytes() == leaf.tobytes() and found.shape == leaf.shape, (
             path
         )
-    sizes = (
-        'kind',
-        'vocab_size',
-        'n_ctx',
-        'n_embd',
-        'n_layer',
-        'n_head',
-        'n_inner',
-        'embd_dropout',
-        'attn_dropout',
-        'resid_dropout',
-    )
-    assert [run.config['model'][name] for name in sizes] == [
-        other.config['model'][name] for name in sizes
-    ]
+    sizes = 'kind vocab_size n_ctx n_embd n_layer n_head n_inner'.split()
+    for name in (*sizes, 'embd_dropout', 'attn_dropout', 'resid_dropout'):
+        assert run.config['model'][name] == other.config['model'][name]
     assert run.tokenizer().fingerprint == other.tokenizer().fingerprint
     return True
 
@@ -126,15 +114,6 @@ def edited(run, directory, change):
 
 def run_main(monkeypatch, **given):
     """The program weights.hugging_face with these flags."""
-    flags = dict(
-        export=None,
-        source=None,
-        out=None,
-        step=None,
-        license=None,
-        dtype=None,
-        tokenizer=None,
-        n_head=None,
-    )
-    monkeypatch.setattr(hugging_face.flags, 'FLAGS', types.SimpleNamespace(**flags | given))
+    flags = dict.fromkeys('export source out step license dtype tokenizer n_head'.split()) | given
+    monkeypatch.setattr(hugging_face.flags, 'FLAGS', types.SimpleNamespace(**flags))
     hugging_face.main()

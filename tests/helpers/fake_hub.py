@@ -10,7 +10,7 @@ from gpt1_jax.data.hub import download
 
 
 class FakeHub:
-    """repositories: {(kind, name): {revision: {path: content}}}. asked: the paths that were
+    """repositories: {(kind, name, revision): ({path: content}, commit)}. asked: the paths that were
     downloaded."""
 
     def __init__(self, cache):
@@ -27,19 +27,18 @@ class FakeHub:
                 for path in sorted(files.rglob('*'))
                 if path.is_file()
             }
-        self.repositories.setdefault((kind, name), {})[revision] = files
-        return hashlib.sha1(repr((name, revision, sorted(files.items()))).encode()).hexdigest()
+        text = repr((name, revision, sorted(files.items())))
+        commit = hashlib.sha1(text.encode()).hexdigest()
+        self.repositories[kind, name, revision] = files, commit
+        return commit
 
     def snapshot_download(self, name, repo_type, revision, allow_patterns):
-        revisions = self.repositories.get((repo_type, name), {})
-        if (revision or 'main') not in revisions:
+        known = self.repositories.get((repo_type, name, revision or 'main'))
+        if known is None:
             raise FileNotFoundError(
                 f'404 Client Error.\n\nRepository {name} or its revision {revision} Not Found'
             )
-        files = revisions[revision or 'main']
-        commit = hashlib.sha1(
-            repr((name, revision or 'main', sorted(files.items()))).encode()
-        ).hexdigest()
+        files, commit = known
         directory = self.cache / 'hub' / commit
         for path, content in files.items():
             if any(fnmatch.fnmatch(path, pattern) for pattern in allow_patterns):

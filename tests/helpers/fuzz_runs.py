@@ -8,7 +8,7 @@ from unittest import mock
 import jax.numpy as jnp
 import numpy as np
 
-from fuzz_files import Target, copied
+from fuzz_files import target
 from gpt1_jax import finetuning, prepare, pretraining, zero_shot
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.evaluation import fine_tuned, load
@@ -25,17 +25,17 @@ class Accepted(Exception):
 def make_world(root):
     """A prepared corpus, a pretrained run, a fine-tuned run, CoLA."""
     world = types.SimpleNamespace(
-        text=corpus(root / 'text', documents=6, sentences=12),
         cola=cola(root / 'cola'),
         prepared=root / 'prepared',
         pretrained=root / 'pretrained',
         tuned=root / 'tuned',
     )
-    prepare.prepare(world.prepared, str(world.text), '0.3', merges=30, processes=1)
+    text = corpus(root / 'text', documents=6, sentences=12)
+    prepare.prepare(world.prepared, str(text), '0.3', merges=30, processes=1)
     world.vocabulary = Tokenizer.load(world.prepared / 'tokenizer')
     accepts(pretraining.run, pretraining_config(world), world.pretrained)
     add_steps(world.pretrained)
-    accepts(finetuning.run, tuning(world), world.tuned)
+    accepts(finetuning.run, tuning(world, world.pretrained), world.tuned)
     return world
 
 
@@ -44,33 +44,26 @@ def add_steps(directory):
         (directory / 'checkpoints' / str(step) / 'params').mkdir(parents=True, exist_ok=True)
 
 
-def pretraining_config(world):
-    return pretrain_config(
-        '', data__tokens=str(world.prepared), model__n_ctx=64, eval__windows=2, batch__size=8
-    )
+def pretraining_config(world, **overrides):
+    small = dict(model__n_ctx=64, eval__windows=2, batch__size=8)
+    return pretrain_config('', data__tokens=str(world.prepared), **small, **overrides)
 
 
-def tuning(world, **overrides):
-    return finetune_config(
-        'cola', world.cola, **dict(init_from=str(world.pretrained), data__n_ctx=None) | overrides
-    )
+def tuning(world, init_from):
+    return finetune_config('cola', world.cola, init_from=str(init_from), data__n_ctx=None)
 
 
 def accepts(function, *arguments):
     """Calls an entry point up to its first computation."""
-
-    def stop(*args, **kwargs):
-        raise Accepted
+    stop = mock.Mock(side_effect=Accepted)
 
     def program(*args):
         hash(args)  # the real one caches by them
         state = types.SimpleNamespace(step=np.int32(0), params={'w': jnp.zeros(1)})
         return types.SimpleNamespace(state=state, init=lambda seed: state, mesh=args[3])
 
-    meta = {
-        'quality': 0.5,
-        'arrays': {'params': {'w': {'shape': [1], 'dtype': 'float32', 'digest': '0' * 16}}},
-    }
+    array = {'shape': [1], 'dtype': 'float32', 'digest': '0' * 16}
+    meta = {'quality': 0.5, 'arrays': {'params': {'w': array}}}
     with contextlib.ExitStack() as stack:
         for module, name, fake in (
             (pretraining, '_program', program),
@@ -91,40 +84,42 @@ def accepts(function, *arguments):
             function(*arguments)
 
 
-def runs(world):
+def runs(root, world):
     """Files of a pretrained and of a fine-tuned run.
 
     Every program that resumes, evaluates or starts from a run reads them.
     """
 
-    def target(path, number, call):
-        def read(directory):
-            add_steps(directory)
-            accepts(call, directory)
+    def opened(run):
+        return workdir.load(run).step()
 
-        return Target(f'{path.name}, {number}', copied(path), read, named=False)
+    def pretrained(run, directory=None, init_from=None, **options):
+        config = pretraining_config(world, init_from=init_from and str(init_from))
+        return pretraining.run(config, directory or run, **options)
 
-    scored = {'data__dir': str(world.cola)}
-    pretrained = (
-        lambda run: workdir.load(run).step(),
-        lambda run: finetuning.run(tuning(world, init_from=str(run)), run.parent / 'new'),
-        lambda run: pretraining.run(
-            override(pretraining_config(world), {'init_from': str(run)}), run.parent / 'next'
-        ),
-        lambda run: zero_shot.run(
-            override(load_config('zero_shot', 'cola'), scored | {'init_from': str(run)})
-        ),
-        lambda run: pretraining.run(pretraining_config(world), run),
-        lambda run: pretraining.run(pretraining_config(world), run, allow_change=True),
+    def scored_zero_shot(run):
+        fields = {'data__dir': str(world.cola), 'init_from': str(run)}
+        return zero_shot.run(override(load_config('zero_shot', 'cola'), fields))
+
+    of_pretrained = (
+        opened,
+        lambda run: finetuning.run(tuning(world, run), run.parent / 'new'),
+        lambda run: pretrained(run, run.parent / 'next', init_from=run),
+        scored_zero_shot,
+        pretrained,
+        lambda run: pretrained(run, allow_change=True),
     )
-    tuned = (
-        lambda run: workdir.load(run).step(),
+    of_tuned = (
+        opened,
         lambda run: fine_tuned.evaluate_run(workdir.load(run), 'dev'),
         lambda run: fine_tuned.evaluate_run(workdir.load(run), 'train', selection='final'),
-        lambda run: finetuning.run(tuning(world), run),
+        lambda run: finetuning.run(tuning(world, world.pretrained), run),
     )
-    return [
-        target(path, number, call)
-        for path, calls in ((world.pretrained, pretrained), (world.tuned, tuned))
-        for number, call in enumerate(calls)
-    ]
+    for path, calls in ((world.pretrained, of_pretrained), (world.tuned, of_tuned)):
+        for call in calls:
+
+            def read(directory, call=call):
+                add_steps(directory)
+                accepts(call, directory)
+
+            yield target(path, read, named=False)

@@ -26,29 +26,27 @@ def feature(kind):
     return {'dtype': kind, '_type': 'Value'}
 
 
-def write(path, columns, rows, metadata=True, **how):
+def write(path, columns, rows):
     """Writes one file.
 
-    columns: {name: kind}. rows: tuples in that order. how: options of pyarrow.parquet.write_table.
+    columns: {name: kind}. rows: tuples in that order.
     """
+    info = {'info': {'features': {name: feature(kind) for name, kind in columns.items()}}}
     schema = pa.schema(
         [
             (name, pa.int64() if isinstance(kind, list) else TYPES[kind])
             for name, kind in columns.items()
-        ]
+        ],
+        {'huggingface': json.dumps(info)},
     )
-    if metadata:
-        info = {'info': {'features': {name: feature(kind) for name, kind in columns.items()}}}
-        schema = schema.with_metadata({'huggingface': json.dumps(info)})
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(schema.types)]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=8, **how)
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=8)
     return path
 
 
 def shards(folder, split, columns, rows, n=1):
     """A split in n files, train-00000-of-00002.parquet and so on."""
-    rows = list(rows)
     size = -(-len(rows) // n)
     return [
         write(
@@ -61,32 +59,24 @@ def shards(folder, split, columns, rows, n=1):
 # The configurations of nyu-mll/glue.
 THREE = ['entailment', 'neutral', 'contradiction']
 TWO = ['entailment', 'not_entailment']
+
+
+def columns(texts, label):
+    """The columns of a configuration. texts: separated by spaces."""
+    return dict.fromkeys(texts.split(), 'string') | {'label': label, 'idx': 'int32'}
+
+
 GLUE = {
-    'cola': {'sentence': 'string', 'label': ['unacceptable', 'acceptable'], 'idx': 'int32'},
-    'sst2': {'sentence': 'string', 'label': ['negative', 'positive'], 'idx': 'int32'},
-    'mrpc': {
-        'sentence1': 'string',
-        'sentence2': 'string',
-        'label': ['not_equivalent', 'equivalent'],
-        'idx': 'int32',
-    },
-    'qqp': {
-        'question1': 'string',
-        'question2': 'string',
-        'label': ['not_duplicate', 'duplicate'],
-        'idx': 'int32',
-    },
-    'stsb': {'sentence1': 'string', 'sentence2': 'string', 'label': 'float32', 'idx': 'int32'},
-    'mnli': {'premise': 'string', 'hypothesis': 'string', 'label': THREE, 'idx': 'int32'},
-    'ax': {'premise': 'string', 'hypothesis': 'string', 'label': THREE, 'idx': 'int32'},
-    'qnli': {'question': 'string', 'sentence': 'string', 'label': TWO, 'idx': 'int32'},
-    'rte': {'sentence1': 'string', 'sentence2': 'string', 'label': TWO, 'idx': 'int32'},
-    'wnli': {
-        'sentence1': 'string',
-        'sentence2': 'string',
-        'label': ['not_entailment', 'entailment'],
-        'idx': 'int32',
-    },
+    'cola': columns('sentence', ['unacceptable', 'acceptable']),
+    'sst2': columns('sentence', ['negative', 'positive']),
+    'mrpc': columns('sentence1 sentence2', ['not_equivalent', 'equivalent']),
+    'qqp': columns('question1 question2', ['not_duplicate', 'duplicate']),
+    'stsb': columns('sentence1 sentence2', 'float32'),
+    'mnli': columns('premise hypothesis', THREE),
+    'ax': columns('premise hypothesis', THREE),
+    'qnli': columns('question sentence', TWO),
+    'rte': columns('sentence1 sentence2', TWO),
+    'wnli': columns('sentence1 sentence2', ['not_entailment', 'entailment']),
 }
 SNLI = {'premise': 'string', 'hypothesis': 'string', 'label': THREE}
 SCITAIL = {

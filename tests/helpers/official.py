@@ -5,29 +5,31 @@ import random
 
 from tiny import sentence
 
-# premise, hypothesis, three-way label, score 0-5, whether one paraphrases the other
+# premise | hypothesis | three-way label | score 0-5 | whether one paraphrases the other
 PAIRS = [
-    ('A man is playing a guitar.', 'A man plays an instrument.', 'entailment', '4.200', '1'),
-    ('A man is playing a guitar.', 'A man is asleep.', 'contradiction', '0.600', '0'),
-    ('A man is playing a guitar.', 'A man is famous.', 'neutral', '1.800', '0'),
-    ('Two dogs run on the beach.', 'Animals are outdoors.', 'entailment', '3.000', '1'),
-    ('Two dogs run on the beach.', 'Two dogs sleep indoors.', 'contradiction', '1.000', '0'),
-    ('Two dogs run on the beach.', 'The dogs chase a ball.', 'neutral', '2.333', '0'),
-    ('"I won," she said.', 'She said that she had won.', 'entailment', '4.750', '1'),
-    ('"I won," she said.', 'She said "nothing.', 'contradiction', '0.200', '0'),
-    ('"I won," she said.', 'She had trained for years.', 'neutral', '1.400', '0'),
-    ('The café closed at 5.', 'The café was shut at 6.', 'entailment', '3.600', '1'),
-    ('The café closed at 5.', 'The café never closes.', 'contradiction', '0.800', '0'),
-    ('The café closed at 5.', 'The café is in Paris.', 'neutral', '1.200', '0'),
-    ('Plants need light to grow.', 'Light is needed for growth.', 'entailment', '5.000', '1'),
-    ('Plants need light to grow.', 'Plants grow in the dark.', 'contradiction', '0.000', '0'),
-    ('Plants need light to grow.', 'Roses grow best in June.', 'neutral', '1.600', '0'),
-    ('Rain fell all night long.', 'It rained.', 'entailment', '4.000', '1'),
-    ('Rain fell all night long.', 'The night was dry.', 'contradiction', '0.400', '0'),
-    ('Rain fell all night long.', 'The river rose.', 'neutral', '2.000', '0'),
-    ('He sold the old car.', 'The car has a new owner.', 'entailment', '3.800', '1'),
-    ('He sold the old car.', 'He still drives the car he sold.', 'contradiction', '1.083', '0'),
-    ('He sold the old car.', 'The car was red.', 'neutral', '0.917', '0'),
+    tuple(line.split(' | '))
+    for line in """\
+A man is playing a guitar. | A man plays an instrument. | entailment | 4.200 | 1
+A man is playing a guitar. | A man is asleep. | contradiction | 0.600 | 0
+A man is playing a guitar. | A man is famous. | neutral | 1.800 | 0
+Two dogs run on the beach. | Animals are outdoors. | entailment | 3.000 | 1
+Two dogs run on the beach. | Two dogs sleep indoors. | contradiction | 1.000 | 0
+Two dogs run on the beach. | The dogs chase a ball. | neutral | 2.333 | 0
+"I won," she said. | She said that she had won. | entailment | 4.750 | 1
+"I won," she said. | She said "nothing. | contradiction | 0.200 | 0
+"I won," she said. | She had trained for years. | neutral | 1.400 | 0
+The café closed at 5. | The café was shut at 6. | entailment | 3.600 | 1
+The café closed at 5. | The café never closes. | contradiction | 0.800 | 0
+The café closed at 5. | The café is in Paris. | neutral | 1.200 | 0
+Plants need light to grow. | Light is needed for growth. | entailment | 5.000 | 1
+Plants need light to grow. | Plants grow in the dark. | contradiction | 0.000 | 0
+Plants need light to grow. | Roses grow best in June. | neutral | 1.600 | 0
+Rain fell all night long. | It rained. | entailment | 4.000 | 1
+Rain fell all night long. | The night was dry. | contradiction | 0.400 | 0
+Rain fell all night long. | The river rose. | neutral | 2.000 | 0
+He sold the old car. | The car has a new owner. | entailment | 3.800 | 1
+He sold the old car. | He still drives the car he sold. | contradiction | 1.083 | 0
+He sold the old car. | The car was red. | neutral | 0.917 | 0""".splitlines()
 ]
 
 # four sentences, two endings, which one is right
@@ -54,7 +56,7 @@ STORIES = [
     )
 ]
 
-# before, pronoun, after, first and second candidate, right one (A, B)
+# before, after, first and second candidate, which one is right
 SCHEMAS = [
     schema
     for first, second, verb, why, other in [
@@ -66,8 +68,8 @@ SCHEMAS = [
         ('The crane', 'the crate', 'lifted', 'was strong', 'was light'),
     ]
     for schema in (
-        (f'{first} {verb} {second} because', 'it', f'{why}.', first, second, 'A'),
-        (f'{first} {verb} {second} because', 'it', f'{other}.', first, second, 'B'),
+        (f'{first} {verb} {second} because', f'{why}.', first, second, 0),
+        (f'{first} {verb} {second} because', f'{other}.', first, second, 1),
     )
 ]
 
@@ -165,27 +167,16 @@ def blimp(directory, pairs=8):
     """
     directory.mkdir(parents=True)
     for name, term, field in MINIMAL_PAIR_SETS:
-        lines = []
-        for i in range(pairs):
-            rng = random.Random(f'{name} {i}')
-            good = sentence(rng)
-            bad = sentence(rng)
-            if (name, i) == ('birds_1', 3):
-                bad = good
-            if (name, i) == ('hills', 2):
-                bad = good.upper()
-            lines.append(
-                json.dumps(
-                    {
-                        'sentence_good': good,
-                        'sentence_bad': bad,
-                        'field': field,
-                        'linguistics_term': term,
-                        'UID': name,
-                        'pairID': str(i),
-                    }
-                )
-                + '\n'
-            )
-        (directory / f'{name}.jsonl').write_text(''.join(lines))
+        with open(directory / f'{name}.jsonl', 'w') as file:
+            for i in range(pairs):
+                rng = random.Random(f'{name} {i}')
+                good = sentence(rng)
+                bad = sentence(rng)
+                if (name, i) == ('birds_1', 3):
+                    bad = good
+                if (name, i) == ('hills', 2):
+                    bad = good.upper()
+                row = {'sentence_good': good, 'sentence_bad': bad, 'field': field}
+                row |= {'linguistics_term': term, 'UID': name, 'pairID': str(i)}
+                print(json.dumps(row), file=file)
     return directory

@@ -30,6 +30,9 @@ def prepare(data_dir, name, splits, config=None, builder='Builder'):
     return made.data_path
 
 
-def glue(data_dir, config, splits):
-    arguments = {split: {'data_file': file, 'split': kind} for split, file, kind in splits}
+def glue(data_dir, config, splits, **more):
+    """splits: {TFDS split: (file, 'train', 'dev' or 'test')}. more: arguments of every split."""
+    arguments = {
+        split: {'data_file': file, 'split': kind} | more for split, (file, kind) in splits.items()
+    }
     return prepare(data_dir, 'glue', arguments, config, builder='Glue')

@@ -13,20 +13,22 @@ import safetensors.numpy
 
 CHARACTERS = list('.,' + string.ascii_lowercase)
 MERGES = [
-    ('t', 'h'),
-    ('th', 'e</w>'),
-    ('a', 't</w>'),
-    ('o', 'n'),
-    ('i', 'n'),
-    ('in', 'g</w>'),
-    ('s', 'at</w>'),
-    ('d', 'o'),
-    ('c', 'at</w>'),
-    ('v', 'e'),
-    ('ve', 'r'),
-    ('ver', 'y</w>'),
-    ('r', 'e'),
-    ('re', 'd</w>'),
+    tuple(line.split())
+    for line in """\
+t h
+th e</w>
+a t</w>
+o n
+i n
+in g</w>
+s at</w>
+d o
+c at</w>
+v e
+ve r
+ver y</w>
+r e
+re d</w>""".splitlines()
 ]
 SIZES = {
     'n_ctx': 64,
@@ -57,21 +59,10 @@ def vocabulary(directory):
 def shapes(n_ctx, vocab_size, n_embd, n_layer, n_head):
     """The shape of each array, in the released order; kernels are convolutions of width 1."""
     D = n_embd
-    block = [
-        [1, D, 3 * D],
-        [3 * D],
-        [1, D, D],
-        [D],
-        [D],
-        [D],
-        [1, D, 4 * D],
-        [4 * D],
-        [1, 4 * D, D],
-        [D],
-        [D],
-        [D],
-    ]
-    return [[n_ctx, D], [vocab_size, D], *block * n_layer]
+    attention = [[1, D, 3 * D], [3 * D], [1, D, D], [D]]
+    mlp = [[1, D, 4 * D], [4 * D], [1, 4 * D, D], [D]]
+    norm = [[D], [D]]
+    return [[n_ctx, D], [vocab_size, D], *[*attention, *norm, *mlp, *norm] * n_layer]
 
 
 def arrays(seed=0, **sizes):

@@ -1,5 +1,5 @@
 """Writes every labelled set from the same few rows, in each of its sources, with the expected
-Examples.
+Examples of tables.
 
 write(name, source, directory) -> the directory to read from. source: 'official', 'tfds' or
 'parquet'. expected(name) -> {split: its Examples}. The splits have different rows, so that no split
@@ -14,25 +14,13 @@ from prepared import glue, prepare
 PAIRS = official.PAIRS
 # TFDS takes SciTail's quotes for the quotes of a CSV file
 PLAIN = [pair for pair in PAIRS if '"' not in pair[0] + pair[1]]
-SPLITS = {'dev': PAIRS, 'glue_test': PAIRS[::-1]}
-ROWS = {
-    'mnli': {
-        'train': PAIRS[3:],
-        'dev': PAIRS,
-        'dev_mismatched': PAIRS[1:],
-        'glue_test': PAIRS[::-1],
-        'glue_test_mismatched': PAIRS[:0:-1],
-        'ax': PAIRS[:2:-1],
-    },
-    'cola': {'train': PAIRS, 'dev': PAIRS[1:], 'glue_test': PAIRS[::-1]},
-    'mrpc': {
-        'train': PAIRS[:20:2] * 2,
-        'dev': PAIRS[1::2] * 2,
-        'test': PAIRS[1:],
-        'glue_test': PAIRS[::-1],
-    },
-    'snli': {'train': PAIRS[1:], 'dev': PAIRS, 'test': PAIRS[::-1]},
-    'scitail': {'train': PLAIN[1:], 'dev': PLAIN, 'test': PLAIN[::-1]},
+UNLABELLED = ('glue_test', 'glue_test_mismatched', 'ax')
+THREE_SPLITS = ('dev', 'train', 'test')
+SPLITS = {  # of other sets dev, train and glue_test
+    'mnli': ('dev', 'train', 'dev_mismatched', *UNLABELLED),
+    'mrpc': (*THREE_SPLITS, 'glue_test'),
+    'snli': THREE_SPLITS,
+    'scitail': THREE_SPLITS,
 }
 
 SNLI_HEADER = (
@@ -68,31 +56,24 @@ TABLES = {  # set: (columns of the official file, columns of texts, column of th
     'snli': (' '.join(SNLI_HEADER), 'sentence1 sentence2', 'gold_label', hub.THREE),
     'scitail': ('premise hypothesis label', 'premise hypothesis', 'label', ['entails', 'neutral']),
 }
-FILES = {
+FILES = {  # {set: {split: file}}, if a file is not called as its split
     'mnli': {
-        'train': 'train',
         'dev': 'dev_matched',
-        'dev_mismatched': 'dev_mismatched',
         'glue_test': 'test_matched',
         'glue_test_mismatched': 'test_mismatched',
         'ax': '../AX/AX',
     },
-    'snli': {split: f'snli_1.0_{split}' for split in ('train', 'dev', 'test')},
-    'scitail': {split: f'scitail_1.0_{split}' for split in ('train', 'dev', 'test')},
-    'mrpc': {'train': 'train', 'dev': 'dev', 'test': 'msr_paraphrase_test', 'glue_test': 'test'},
+    'mrpc': {'test': 'msr_paraphrase_test'},
 }
-THEIRS = {
-    'dev': 'validation',
-    'glue_test': 'test',
-    'ax': 'test',
-    'dev_mismatched': 'validation_mismatched',
-    'glue_test_mismatched': 'test_mismatched',
-}  # splits in TFDS and on the Hub
-NO_AGREEMENT = (2, 5)  # rows of SNLI
+NO_AGREEMENT = (2, 5)  # rows of SNLI's splits
 
 
 def rows_of(name):
-    return ROWS.get(name, SPLITS)
+    rows = PLAIN if name == 'scitail' else PAIRS
+    return {
+        split: rows[number:]
+        for number, split in enumerate(SPLITS.get(name, ('dev', 'train', 'glue_test')))
+    }
 
 
 def label_of(name, pair):
@@ -109,22 +90,23 @@ def columns_of(name):
 
 
 def expected(name):
-    if name not in TABLES:
-        return EXPECTED[name]()
     n_texts = len(columns_of(name)[1])
-    found = {}
-    for split, pairs in rows_of(name).items():
-        unlabelled = split in ('glue_test', 'glue_test_mismatched', 'ax')
-        found[split] = [
-            Example(str(i), pair[:n_texts], (), None if unlabelled else label_of(name, pair)[1])
+    return {
+        split: [
+            Example(
+                str(i), pair[:n_texts], (), None if split in UNLABELLED else label_of(name, pair)[1]
+            )
             for i, pair in enumerate(pairs)
             if name != 'snli' or i not in NO_AGREEMENT
         ]
-    return found
+        for split, pairs in rows_of(name).items()
+    }
 
 
 def path_of(name, split, folder):
-    file = FILES.get(name, {'train': 'train', 'dev': 'dev', 'glue_test': 'test'})[split]
+    file = FILES.get(name, {}).get(split, split.removeprefix('glue_'))
+    if name in ('snli', 'scitail'):
+        file = f'{name}_1.0_{split}'
     return folder / f'{file}{".txt" if "snli" in file or "msr" in file else ".tsv"}'
 
 
@@ -134,172 +116,105 @@ def write_official(name, folder):
         return OFFICIAL[name](folder)
     header, texts = columns_of(name)
     for split, pairs in rows_of(name).items():
+        own = header
+        if split in UNLABELLED:
+            own = ['id' if name == 'qqp' else 'index', *texts]
         rows = []
-        unlabelled = split.startswith(('glue_test', 'ax'))
-        index = ('id' if name == 'qqp' else 'index') if unlabelled else None
-        own = [index, *texts] if unlabelled else header
         for i, pair in enumerate(pairs):
             label = '-' if name == 'snli' and i in NO_AGREEMENT else label_of(name, pair)[0]
             cells = {TABLES[name][2]: label, 'index': i, 'id': i} | dict(zip(texts, pair))
             rows.append([cells.get(column, 'x') for column in own])
-        headless = name == 'scitail' or name == 'cola' and not unlabelled
-        official.tsv(
-            path_of(name, split, folder), rows, None if headless else own, mark=name == 'mrpc'
-        )
+        headless = name == 'scitail' or name == 'cola' and split not in UNLABELLED
+        path = path_of(name, split, folder)
+        official.tsv(path, rows, None if headless else own, mark=name == 'mrpc')
+
+
+def theirs(name, split):
+    """The split's name in TFDS and on the Hub."""
+    if split == 'ax':
+        return 'test'
+    found = split.removeprefix('glue_').replace('dev', 'validation')
+    return f'{found}_matched' if name == 'mnli' and split in ('dev', 'glue_test') else found
 
 
 def write_tfds(name, folder):
     """Writes TFDS data as TFDS's builders make it from the official files."""
-    if name not in TABLES:
-        return others_tfds(name, folder / 'tfds', folder)
-    write_official(name, folder / 'official')
     data = folder / 'tfds'
+    if name not in TABLES:
+        return others_tfds(name, data, folder)
+    write_official(name, folder / 'official')
     files = {split: path_of(name, split, folder / 'official') for split in rows_of(name)}
     if name in ('snli', 'scitail'):
-        field = {'snli': 'filepath', 'scitail': 'path'}[name]
-        prepare(
-            data,
-            name.replace('scitail', 'sci_tail'),
-            {THEIRS.get(split, split): {field: file} for split, file in files.items()},
-        )
-    elif name == 'mrpc':
-        header = columns_of(name)[0]
-        pairs = [
-            pair
-            for both in zip(*(rows_of(name)[split] for split in ('train', 'dev')))
-            for pair in both
-        ]
-        rows = [(pair[4], i, 100 + i, *pair[:2]) for i, pair in enumerate(pairs)]
-        original = {
-            'train': official.tsv(folder / 'train.txt', rows, header, mark=True),
-            'test': official.tsv(
-                folder / 'test.txt',
-                [(p[4], 1, 2, *p[:2]) for p in rows_of(name)['glue_test']],
-                header,
-                mark=True,
-            ),
-            'dev_ids': official.tsv(folder / 'ids.tsv', [row[1:3] for row in rows[1::2]]),
+        builder, field = {'snli': ('snli', 'filepath'), 'scitail': ('sci_tail', 'path')}[name]
+        splits = {theirs(name, split): {field: file} for split, file in files.items()}
+        return prepare(data, builder, splits)
+    more = {'mrpc_files': original_mrpc(folder)} if name == 'mrpc' else {}
+    for config in (name, 'ax'):
+        splits = {
+            theirs(name, split): (file, split.removeprefix('glue_').partition('_')[0])
+            for split, file in files.items()
+            if (split == 'ax') == (config == 'ax') and (name, split) != ('mrpc', 'test')
         }
-        prepare(
-            data,
-            'glue',
-            {
-                theirs: {'data_file': '', 'split': kind, 'mrpc_files': original}
-                for theirs, kind in (('train', 'train'), ('validation', 'dev'), ('test', 'test'))
-            },
-            'mrpc',
-            builder='Glue',
-        )
-    else:
-        matched = '_matched' if name == 'mnli' else ''
-        splits = [
-            (
-                THEIRS.get(split, split) + matched * (split in SPLITS),
-                files[split],
-                'train' if split == 'train' else 'dev' if split.startswith('dev') else 'test',
-            )
-            for split in files
-        ]
-        glue(data, name, [entry for split, entry in zip(files, splits) if split != 'ax'])
-        if 'ax' in files:
-            glue(data, 'ax', [('test', files['ax'], 'test')])
+        if splits:
+            glue(data, config, splits, **more)
+
+
+def original_mrpc(folder):
+    """The files that TFDS divides by the numbers of the dev rows."""
+    given = rows_of('mrpc')
+    header = columns_of('mrpc')[0]
+    rows = [
+        (pair[4], i, 100 + i, *pair[:2]) for i, pair in enumerate((*given['train'], *given['dev']))
+    ]
+    test = [(pair[4], 1, 2, *pair[:2]) for pair in given['glue_test']]
+    dev = [row[1:3] for row in rows[len(given['train']) :]]
+    return {
+        'train': official.tsv(folder / 'train.txt', rows, header, mark=True),
+        'test': official.tsv(folder / 'test.txt', test, header, mark=True),
+        'dev_ids': official.tsv(folder / 'ids.tsv', dev),
+    }
+
+
+ELSEWHERE = {'snli': ('plain_text', hub.SNLI), 'scitail': ('snli_format', hub.SCITAIL)}
 
 
 def write_parquet(name, folder):
     """Writes the Hub's files, in two shards, with labels as numbers."""
     if name not in TABLES:
         return PARQUET[name](folder)
+    n_texts = len(columns_of(name)[1])
     for split, pairs in rows_of(name).items():
-        theirs = THEIRS.get(split, split) + '_matched' * (name == 'mnli' and split in SPLITS)
+        if (name, split) == ('mrpc', 'test'):  # the Hub's test split has labels, and is GLUE's
+            continue
         rows = []
         for i, pair in enumerate(pairs):
-            label = (
-                -1
-                if split.startswith(('glue_test', 'ax')) or name == 'snli' and i in NO_AGREEMENT
-                else label_of(name, pair)[1]
-            )
-            rows.append((*pair[: len(columns_of(name)[1])], label))
-        if name == 'snli':
-            hub.shards(folder / 'plain_text', theirs, hub.SNLI, rows, n=2)
-        elif name == 'scitail':
-            hub.shards(
-                folder / 'snli_format',
-                theirs,
-                hub.SCITAIL,
-                [
-                    ('( )', '(ROOT)', a, '(ROOT)', b, ['x'], hub.THREE[label])
-                    for a, b, label in rows
-                ],
-                n=2,
-            )
-        elif name == 'mrpc' and split == 'test':
-            continue  # the Hub's test split has labels, and is GLUE's
-        elif name == 'mrpc':  # its idx counts the rows of the other splits, too
-            known = {pair[:2]: int(pair[4]) for pair in PAIRS}
-            hub.shards(
-                folder / 'mrpc',
-                theirs,
-                hub.GLUE['mrpc'],
-                [(*row[:2], known[row[:2]], 2 * i) for i, row in enumerate(rows)],
-                n=2,
-            )
-        else:
-            hub.glue(folder, 'ax' if split == 'ax' else name, theirs, rows, n=2)
+            label = label_of(name, pair)[1]
+            if name == 'snli' and i in NO_AGREEMENT or name != 'mrpc' and split in UNLABELLED:
+                label = -1
+            if name == 'scitail':
+                rows.append(('( )', '(ROOT)', pair[0], '(ROOT)', pair[1], ['x'], hub.THREE[label]))
+            elif name == 'snli':
+                rows.append((*pair[:2], label))
+            else:  # MRPC's idx counts the rows of the other splits, too
+                rows.append((*pair[:n_texts], label, 2 * i if name == 'mrpc' else i))
+        config = 'ax' if split == 'ax' else name
+        place, columns = ELSEWHERE.get(name) or (config, hub.GLUE[config])
+        hub.shards(folder / place, theirs(name, split), columns, rows, n=2)
 
 
 # RACE, Story Cloze, the pronouns
 
 
-def race():
-    return {
-        'dev': [
-            Example(
-                f'{level}/{passage["id"]}/{i}',
-                (passage['article'], question),
-                tuple(options),
-                'ABCD'.index(answer),
-            )
-            for level in ('middle', 'high')
-            for passage in sorted(
-                official.PASSAGES[level], key=lambda p: int(p['id'].strip('midlehg.tx'))
-            )
-            for i, (question, options, answer) in enumerate(
-                zip(passage['questions'], passage['options'], passage['answers'])
-            )
-        ]
-    }
-
-
-def story_cloze():
-    return {
-        'test': [
-            Example(f'id-{i}', (' '.join(story[:4]),), story[4:6], int(story[6]) - 1)
-            for i, story in enumerate(official.STORIES)
-        ]
-    }
-
-
 def dpr_rows():
     return [
-        (f'{before} it {after}', 'it', [a, b], 'AB'.index(right))
-        for before, _, after, a, b, right in official.SCHEMAS
+        (f'{before} it {after}', 'it', both, right)
+        for before, after, *both, right in official.SCHEMAS
     ]
 
 
-def dpr():
-    return {
-        'test': [
-            Example(str(i), (f'{before} ', f' {after}'), (a, b), 'AB'.index(right))
-            for i, (before, _, after, a, b, right) in enumerate(official.SCHEMAS)
-        ]
-    }
-
-
 def dpr_official(folder):
-    return official.definite_pronouns(
-        folder / 'test.c.txt',
-        [(s, p, ','.join(both), both[right]) for s, p, both, right in dpr_rows()],
-    )
+    blocks = [(*row[:2], ','.join(row[2]), row[2][row[3]]) for row in dpr_rows()]
+    return official.definite_pronouns(folder / 'test.c.txt', blocks)
 
 
 def others_tfds(name, data, folder):
@@ -310,15 +225,11 @@ def others_tfds(name, data, folder):
         for level in ('middle', 'high'):
             prepare(data, 'race', {'dev': {'path': epath.Path(folder / 'dev' / level)}}, level)
     else:
-        prepare(
-            data,
-            'definite_pronoun_resolution',
-            {'test': {'filepath': dpr_official(folder)}},
-            builder='DefinitePronounResolution',
-        )
+        splits = {'test': {'filepath': dpr_official(folder)}}
+        builder = 'DefinitePronounResolution'
+        prepare(data, 'definite_pronoun_resolution', splits, builder=builder)
 
 
-EXPECTED = {'race': race, 'story_cloze': story_cloze, 'dpr': dpr}
 OFFICIAL = {
     'race': lambda folder: official.race(folder, 'dev'),
     'dpr': dpr_official,
@@ -333,12 +244,8 @@ PARQUET = {
     'dpr': lambda folder: hub.shards(folder / 'plain_text', 'test', hub.DPR, dpr_rows()),
 }
 WRITE = {'official': write_official, 'tfds': write_tfds, 'parquet': write_parquet}
-MATRIX = [
-    (name, source)
-    for name in (*TABLES, *EXPECTED)
-    for source in WRITE
-    if name != 'story_cloze' or source == 'official'
-]
+
+
 # TFDS has no index of these sets, so their rows come in TFDS's order.
 UNORDERED = {(name, 'tfds') for name in ('snli', 'scitail', 'dpr')}
 

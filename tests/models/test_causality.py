@@ -16,7 +16,6 @@ LEAKS = {
     'block_mean': 'attention',
     'chunk_summary': 'attention',
     'spectral_filter': 'attention',
-    'shift_by_four': 'attention',
     'far_away': 'attention',
     'one_position': 'attention',
     'batch_norm': 'add_and_norm',
@@ -27,13 +26,11 @@ LEAKS = {
 }
 HONEST = {
     'qk_norm': 'attention',
-    'token_shift': 'attention',
     'convolution': 'attention',
-    'alibi': 'attention',
     'sliding_window': 'attention',
     'rms_norm': 'add_and_norm',
     'running_mean': 'add_and_norm',
-    'squared_relu': 'gelu',
+    f'{ROOT}/experiments/ideas/relu.py:relu_squared': 'gelu',
     'Convolved': 'kind',
     'softcap': 'logits',
     f'{ROOT}/experiments/ideas/positions.py:rotary': 'attention',
