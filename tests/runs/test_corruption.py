@@ -115,13 +115,6 @@ def test_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path, few):
         assert min(counts['named'], counts['identical']) > len(files)
 
 
-@pytest.mark.parametrize('item', ['meta', 'params', 'opt_state'])
-def test_a_whole_item_that_is_gone_is_named(real, tmp_path, item):
-    copy = shutil.copytree(real[0], tmp_path / 'copy')
-    shutil.rmtree(copy / str(STEP) / item)
-    assert outcome(real, copy, f'{item} is damaged') == 'named'
-
-
 def test_a_file_of_an_array_that_is_gone_is_named_and_no_other_array_s_error_is_printed(
     real, tmp_path, capfd
 ):
