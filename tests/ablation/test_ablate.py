@@ -88,10 +88,12 @@ def small(text, ideas, **fields):
 
 
 @pytest.fixture(scope='module', autouse=True)
-def long_enough():
-    """Six updates pass a unigram model."""
+def short():
+    """Six updates pass a unigram model, and trained models are not examined, but in
+    test_certificate.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts, 'SLACK', -100.0)
+        patch.setattr(trials, 'examine', lambda *_: 0.0)
         yield
 
 
@@ -132,6 +134,7 @@ def of(rows, name):
     return found
 
 
+@pytest.mark.full
 def test_a_report_has_the_differences_of_the_trials_own_losses(text, undisturbed, tmp_path):
     out, rows, _ = undisturbed
     relu = of(rows, 'squared ReLU')
@@ -153,6 +156,7 @@ def test_a_report_has_the_differences_of_the_trials_own_losses(text, undisturbed
     assert (out / 'ideas.png').read_bytes()[:4] == b'\x89PNG'
 
 
+@pytest.mark.full
 def test_equal_settings_are_one_trial_and_trials_of_other_invocations_are_found(
     undisturbed, tmp_path, monkeypatch
 ):
@@ -170,50 +174,21 @@ def test_equal_settings_are_one_trial_and_trials_of_other_invocations_are_found(
     assert program.run(config, out) == rows  # nothing is written twice
 
 
-def test_the_speed_of_a_trial_is_the_median_of_its_updates(text, tmp_path, monkeypatch):
-    """Not of its rows: a row after a checkpoint may be about a single, slow update."""
-    run = mock.MagicMock(metrics=tmp_path / 'metrics.jsonl')
-    valid = {'step': 3, 'valid_loss': 3.0, 'valid_bits_per_byte': 1.5}
-    speeds = {3: 100.0, 4: 1.0, 6: 90.0, 7: 2.0}
-    results.append(run.metrics, valid)
-    results.append(run.metrics, *({'step': n, 'tokens_per_s': x} for n, x in speeds.items()))
-    monkeypatch.setattr(trials.load, 'pretrained', lambda *_: (None, {'w': np.ones(3)}))
-    monkeypatch.setattr(pretraining, 'run', lambda *_: run)
-    monkeypatch.setattr(trials, 'examine', lambda *_: 0.0)
-    row = trials.train(build(text, {}, tmp_path)[ideas.BASELINE], 0, tmp_path, 'head')
-    assert row['tokens_per_s'] == 90.0 and row['loss'] == 3.0 and row['parameters'] == 3
-
-
-def screened(idea, middle, width=0.1, stage='screen', baseline='new', **more):
-    """A row of the ledger, as the report reads it, of trials that have its name and baseline."""
-    found = [middle, middle - width, middle + width]
-    return {
-        'key': f'{stage} {idea} {baseline}',
-        'stage': stage,
-        'idea': idea,
-        'changes': {},
-        'code': {},
-        'baseline': baseline,
-        'seeds': [0],
-        'updates': 6,
-        'runs': [[f'{idea} {baseline}', f'baseline {baseline}']],
-        'differences': [middle],
-        'nats': found,
-        'bits': found,
-        'p': 0.5,
-        'least': 0.005,
-        'speed': 1.2,
-        'equal_time': None,
-        'warning': None,
-        'verdict': 'cannot tell',
-    } | more
+def screened(idea, middle, **more):
+    """A row of the ledger, as the report reads it."""
+    found = [middle, middle - 0.1, middle + 0.1]
+    row = dict(key=idea, stage='screen', idea=idea, changes={}, code={}, baseline='new', seeds=[0])
+    row |= dict(updates=6, runs=[[idea, 'base']], differences=[middle], nats=found, bits=found)
+    row |= dict(p=0.5, least=0.005, speed=1.2, equal_time=None, warning=None, verdict='cannot tell')
+    return row | more
 
 
 def test_an_idea_counts_again_with_other_code_and_not_with_more_seeds():
+    first = screened('a', 0.1, code={'mine.py:f': '1'})
     rows = [
-        screened('a', 0.1, code={'mine.py:f': '1'}),
-        screened('a', 0.1, code={'mine.py:f': '1'}, seeds=[0, 1]),
-        screened('a', 0.1, code={'mine.py:f': '2'}),
+        first,
+        first | {'seeds': [0, 1]},
+        first | {'code': {'mine.py:f': '2'}},
         {'stage': 'planned', 'key': 'plan', 'ideas': {'a': {}, 'b': {}}},
         screened('a', -0.1, stage='confirm', planned='plan'),
     ]
@@ -300,6 +275,7 @@ def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypat
         assert said in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_dry_run_trains_nothing_and_estimates_from_trials_that_are_done(
     text, undisturbed, capsys, tmp_path
 ):
@@ -447,21 +423,12 @@ def simulated(losses):
         loss = losses.get(idea.name, 3.0)
         if isinstance(loss, Exception):
             raise loss
-        row = {
-            'key': idea.key(seed),
-            'idea': idea.name,
-            'changes': idea.changes,
-            'seed': seed,
-            'loss': loss + seed / 100,
-            'bits_per_byte': (loss + seed / 100) / 2,
-            'curve': [(6, loss + seed / 100, (loss + seed / 100) / 2)],
-            'updates': idea.config.train.steps,
-            'tokens': idea.tokens,
-            'text': {'digest': 't', 'tokenizer': 'a'},
-            'ledger': head,
-            'parameters': 1,
-            'tokens_per_s': 1000.0,
-        }
+        loss += seed / 100
+        bits = loss / 2
+        row = dict(key=idea.key(seed), idea=idea.name, changes=idea.changes, seed=seed, ledger=head)
+        row |= dict(loss=loss, bits_per_byte=bits, curve=[(6, loss, bits)], tokens=idea.tokens)
+        row |= dict(updates=idea.config.train.steps, text={'digest': 't', 'tokenizer': 'a'})
+        row |= dict(parameters=1, tokens_per_s=1000.0)
         results.append(out / 'results.jsonl', row)
         return row
 
