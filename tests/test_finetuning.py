@@ -138,7 +138,8 @@ def test_layers_transferred_and_seed_decide_what_training_starts_from(pretrained
     for name, digest in source.items():
         if name.endswith(('kernel', 'embed/tokens', 'embed/positions')):
             assert nothing[f'backbone/{name}'] != digest
-    tokens, block = 'backbone/embed/tokens', 'backbone/blocks/mlp/fc/kernel'
+    tokens = 'backbone/embed/tokens'
+    block = 'backbone/blocks/mlp/fc/kernel'
     assert embeddings[tokens] == whole[tokens] and embeddings[block] == nothing[block]
     head = 'classifier/kernel'
     assert whole[head] == nothing[head] != seed[head]

@@ -257,9 +257,9 @@ def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, 
 )
 def test_a_mistake_is_named_before_the_text_is_read(straight, tmp_path, fields, message):
     place = str(straight.path)
-    fields = {name: place if value == 'RUN' else value for name, value in fields.items()}
+    there = {name: place for name, value in fields.items() if value == 'RUN'}
     with pytest.raises(UserError, match=message.replace('RUN', place)):
-        pretraining.run(pretrain_config('no such corpus', **fields), tmp_path / 'run')
+        pretraining.run(pretrain_config('no such corpus', **fields | there), tmp_path / 'run')
     assert not [*tmp_path.glob('run/*')]
 
 

@@ -68,13 +68,13 @@ def test_a_step_that_is_deleted_before_its_turn_is_left_out(
 def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tmp_path):
     wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
 
-    def key(step=4, code=None, **fields):
-        changed = override(wanted.copy_and_resolve_references(), fields)
-        return zero_shot.run_key(changed, step, **({'code': code} if code else {}))
+    def key(step=4, **fields):
+        return zero_shot.run_key(override(wanted.copy_and_resolve_references(), fields), step)
 
     assert {row['key'] for row in zero_shot.run(wanted, steps=[4])} == {key()}
     assert key() == key(tokens_per_batch=64)  # changes no value
-    keys = [key(), key(2), key(code='other'), key(data__rows=5), key(data__skip_bad=True)]
+    other = zero_shot.run_key(wanted, 4, code='other')
+    keys = [key(), key(2), other, key(data__rows=5), key(data__skip_bad=True)]
     with open(tmp_path / 'cola' / 'train.tsv', 'a') as file:
         file.write('gj04\t1\t\tThe cat sat.\n')
     assert len({*keys, key()}) == 6
