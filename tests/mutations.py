@@ -870,7 +870,7 @@ MUTATIONS = [
             "    'batch.size': whole(1),",
             '',
             'test_pretraining.py::'
-            'test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change',
+            'test_what_a_run_there_refuses_is_also_said_by_a_dry_run_and_recorded_nowhere',
         ),
         # parallel
         (
@@ -973,36 +973,21 @@ MUTATIONS = [
 
 def copy_to(directory: pathlib.Path) -> None:
     for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name, directory / name, ignore=shutil.ignore_patterns('__pycache__')
-            )
+        source = ROOT / name
+        if source.is_dir():
+            ignore = shutil.ignore_patterns('__pycache__')
+            shutil.copytree(source, directory / name, ignore=ignore)
         else:
-            shutil.copy(ROOT / name, directory / name)
+            shutil.copy(source, directory)
 
 
 def run(directory: pathlib.Path, *tests: str) -> tuple[int | None, str]:
     """(exit status of pytest, None if it ran too long; the end of its output)."""
+    options = '-m pytest -n 0 -q -x -p no:cacheprovider -m'.split()
+    words = [sys.executable, *options, '', *(f'tests/{test}' for test in tests)]
     with open(directory / 'log', 'w') as log:
         child = subprocess.Popen(
-            [
-                sys.executable,
-                '-m',
-                'pytest',
-                '-n',
-                '0',
-                '-q',
-                '-x',
-                '-p',
-                'no:cacheprovider',
-                '-m',
-                '',
-                *(f'tests/{test}' for test in tests),
-            ],
-            cwd=directory,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+            words, cwd=directory, stdout=log, stderr=log, start_new_session=True
         )
         try:
             status = child.wait(LIMIT_S * len(tests))

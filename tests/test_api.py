@@ -5,6 +5,7 @@ import doctest
 import json
 import pathlib
 import pydoc
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -105,18 +106,13 @@ def gpt1(base):
 
 @pytest.mark.quick
 def test_a_loaded_run_is_that_run(base, gpt1):
-    assert (gpt1.kind, gpt1.config['model']['n_ctx'], gpt1.model.config.n_ctx) == (
-        'pretrain',
-        16,
-        16,
+    assert (
+        gpt1.kind == 'pretrain' and gpt1.config['model']['n_ctx'] == gpt1.model.config.n_ctx == 16
     )
-    np.testing.assert_array_equal(
-        gpt1.params['embed']['tokens'], by_heart(gpt1.tokenizer)['embed']['tokens']
-    )
+    embedding = by_heart(gpt1.tokenizer)['embed']['tokens']
+    np.testing.assert_array_equal(gpt1.params['embed']['tokens'], embedding)
     first = gpt1_jax.load(str(base / 'runs' / 'gpt1'), 30)
-    np.testing.assert_array_equal(
-        first.params['embed']['tokens'], gpt1.params['embed']['tokens'] / -31
-    )
+    np.testing.assert_array_equal(first.params['embed']['tokens'], embedding / -31)
 
 
 def test_a_text_is_embedded_by_its_last_state_and_only_the_last_tokens_count(gpt1):
@@ -131,10 +127,8 @@ def test_a_text_is_embedded_by_its_last_state_and_only_the_last_tokens_count(gpt
 def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
     path, params = fitted(tmp_path / 'qqp', 'qqp')
     pairs = [('red dogs', 'a cat'), ('old birds', 'bread')]
-    found = gpt1_jax.load(path).embed(pairs)
-    np.testing.assert_allclose(
-        found, [states(params, a, b) + states(params, b, a) for a, b in pairs], atol=1e-4
-    )
+    expected = [states(params, a, b) + states(params, b, a) for a, b in pairs]
+    np.testing.assert_allclose(gpt1_jax.load(path).embed(pairs), expected, atol=1e-4)
 
     path, params = fitted(tmp_path / 'race', 'race')
     race = gpt1_jax.load(path)
@@ -142,23 +136,14 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
         {'texts': ('red dogs', 'who ?'), 'choices': choices}
         for choices in (('dogs', 'a cat'), ('dogs', 'red', 'birds'))
     ]
-    found = race.embed(rows)
-    assert found.shape == (2, 3, 16) and not found[0, 2].any()
-    for row, own in zip(rows, found):
+    for row, found in zip(rows, race.embed(rows), strict=True):
         expected = [states(params, row['texts'], choice) for choice in row['choices']]
-        np.testing.assert_allclose(own[: len(expected)], expected, atol=1e-4)
+        expected += [np.zeros(16)] * (3 - len(expected))
+        np.testing.assert_allclose(found, expected, atol=1e-4)
     pieces, maps = race.attention(rows[0])
     assert ''.join(pieces) == '<start> red dogs who ? <delimiter> dogs <extract> '
     assert maps.shape == (2, 4, len(pieces), len(pieces))
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-6)
-
-
-def test_numpys_integers_are_numbers(gpt1):
-    one = np.uint8(1)
-    three = np.int64(3)
-    assert gpt1.generate('The', three, three, top_k=one, seed=three) == gpt1.generate(
-        'The', 3, 3, top_k=1, seed=3
-    )
 
 
 def test_a_quotation_mark_of_the_prompt_is_closed_by_that_of_its_continuation(gpt1, monkeypatch):
@@ -172,32 +157,15 @@ def test_a_quotation_mark_of_the_prompt_is_closed_by_that_of_its_continuation(gp
     'ask, message',
     [
         (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
-        (
-            lambda gpt1, tuned: gpt1.generate('a', stop=[3]),
-            r'stop is \[3\], must be a text or a list '
-            r'of texts',
-        ),
-        (
-            lambda gpt1, tuned: gpt1.classify(['a']),
-            'runs/gpt1: is a pretrained run; labels need a fine-tuned one',
-        ),
+        (lambda gpt1, tuned: gpt1.generate('a', stop=[3]), r'stop is \[3\], must be a text or a'),
+        (lambda gpt1, tuned: gpt1.classify(['a']), 'runs/gpt1: is a pretrained run; labels need a'),
         (lambda gpt1, tuned: gpt1.embed('The cat'), "rows is 'The cat', must be a list of texts"),
         (lambda gpt1, tuned: gpt1.embed(['The cat', '']), 'text 1 is empty'),
         (lambda gpt1, tuned: gpt1.generate(['The cat']), "^.'The cat'. is not a text"),
-        (lambda gpt1, tuned: gpt1.embed(None), 'rows is None, must be a list of texts'),
-        (lambda gpt1, tuned: gpt1.embed({'texts': ['a']}), 'must be a list of texts'),
         (lambda gpt1, tuned: gpt1.embed(Frame(['text'])), 'rows is .*, must be a list of texts'),
-        (
-            lambda gpt1, tuned: tuned.classify('The cat'),
-            "rows is 'The cat', must be a list of rows",
-        ),
-        (lambda gpt1, tuned: tuned.classify(3), 'rows is 3, must be a list of rows'),
+        (lambda gpt1, tuned: tuned.classify('The cat'), "rows is 'The cat', must be a list of row"),
         (lambda gpt1, tuned: gpt1_jax.load(None), 'path is None, must be a text or a path'),
         (lambda gpt1, tuned: tuned.classify(['The cat', ('a', 'b')]), 'row 1: 2 texts, expected 1'),
-        (
-            lambda gpt1, tuned: gpt1_jax.load(tuned.path, 7),
-            'no checkpoint of step 7; there are 1, 2',
-        ),
     ],
 )
 def test_a_mistake_is_one_line(ask, message, base, gpt1):
@@ -208,31 +176,26 @@ def test_a_mistake_is_one_line(ask, message, base, gpt1):
 
 
 def test_the_names_of_the_package_are_found():
-    assert {'load', 'Trained', 'UserError', '__version__'} <= set(dir(gpt1_jax))
     page = pydoc.plain(pydoc.render_doc(gpt1_jax))
     assert 'class Trained(' in page and 'class UserError(' in page and '    load(' in page
-    assert gpt1_jax.UserError is UserError and gpt1_jax.Trained is api.Trained
     with pytest.raises(AttributeError, match="module 'gpt1_jax' has no attribute 'lood'"):
         gpt1_jax.lood
 
 
 def test_pretraining_from_python_begins_with_a_run_and_takes_its_sizes_and_vocabulary(
-    base, monkeypatch
+    base, gpt1, monkeypatch
 ):
     monkeypatch.chdir(base)
     fields = {'train.steps': 2, 'batch.size': 8, 'data.valid': 'valid.txt', 'eval.batch_size': 8}
-
-    def train():
-        return gpt1_jax.pretrain('books', 'runs/more', init_from='runs/gpt1', fields=fields)
-
-    more = train()
-    first = gpt1_jax.load('runs/gpt1')
-    assert (more.kind, more.step, more.path) == ('pretrain', 2, 'runs/more')
-    assert {name: more.config['model'][name] for name in SIZES} == SIZES
-    assert more.tokenizer.fingerprint == first.tokenizer.fingerprint
-    assert more.config['train']['epochs'] == pretraining.EPOCHS_AFTER
-    again = train()  # the run is finished
-    assert again.config == more.config
+    first, again = (
+        gpt1_jax.pretrain('books', 'runs/more', init_from='runs/gpt1', fields=fields)
+        for _ in range(2)  # then the run is finished
+    )
+    assert (first.kind, first.step, first.path) == ('pretrain', 2, 'runs/more')
+    assert {name: first.config['model'][name] for name in SIZES} == SIZES
+    assert first.tokenizer.fingerprint == gpt1.tokenizer.fingerprint
+    assert first.config['train']['epochs'] == pretraining.EPOCHS_AFTER
+    assert again.config == first.config
     with pytest.raises(UserError, match='^config has no field batch.sise, did you mean'):
         gpt1_jax.pretrain('books', 'runs/other', fields={'batch.sise': 8})
     with pytest.raises(UserError, match='model.n_layer is 5, that of runs/gpt1 is 2'):
@@ -242,28 +205,31 @@ def test_pretraining_from_python_begins_with_a_run_and_takes_its_sizes_and_vocab
 def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monkeypatch, capsys):
     monkeypatch.chdir(base)
     (base / 'books' / 'notes.md').write_text('')
-    monkeypatch.setattr(pretraining.profiling, 'time_steps', lambda *_, **__: 3.0)
+    monkeypatch.setattr(
+        pretraining.profiling, 'time_steps', mock.Mock(side_effect=lambda *_, **__: 3.0)
+    )
     fields = {'batch.size': 8, 'data.valid': 'valid.txt', 'eval.batch_size': 8}
-    arguments = {'init_from': 'runs/gpt1', 'minutes': 0.1, 'fields': fields}
-    assert gpt1_jax.pretrain('books', 'runs/short', **arguments).step == 2
-    assert capsys.readouterr().err.count('notes.md') == 1  # the text is looked up once
-    monkeypatch.setattr(pretraining.profiling, 'time_steps', None)
-    assert gpt1_jax.pretrain('books', 'runs/short', **arguments).step == 2
+    for _ in range(2):
+        run = gpt1_jax.pretrain(
+            'books', 'runs/short', init_from='runs/gpt1', minutes=0.1, fields=fields
+        )
+        assert run.step == 2
+        assert capsys.readouterr().err.count('notes.md') == 1  # the text is looked up once
+    pretraining.profiling.time_steps.assert_called_once()
     with pytest.raises(UserError, match='^runs/tuned holds a fine-tuning run'):
         gpt1_jax.pretrain('books', 'runs/tuned', minutes=1, fields=fields)
 
 
 def test_a_run_that_begins_with_another_keeps_the_user_s_operations(base, monkeypatch):
     monkeypatch.chdir(base)
-    (base / 'mine.py').write_text('import jax\n\n\ndef relu(x):\n    return jax.nn.relu(x)\n')
     config = config_file.load('pretrain')
     config.model.ops.gelu = 'mine.py:relu'
-    found = pretraining.begin_from(config, 'runs/gpt1')
-    assert found.model.ops.gelu == 'mine.py:relu'
-    assert found.model.n_layer == SIZES['n_layer'] and config.model.n_layer == 12
-    assert found.model.resid_dropout == 0 and config.model.resid_dropout == 0.1
-    told = ['model.resid_dropout']
-    assert pretraining.begin_from(config, 'runs/gpt1', told).model.resid_dropout == 0.1
+    found = pretraining.begin_from(config, 'runs/gpt1').model
+    assert found.ops.gelu == 'mine.py:relu'
+    assert found.n_layer == SIZES['n_layer'] and found.resid_dropout == 0
+    assert config.model.n_layer == 12 and config.model.resid_dropout == 0.1
+    kept = pretraining.begin_from(config, 'runs/gpt1', ['model.resid_dropout'])
+    assert kept.model.resid_dropout == 0.1
     with pytest.raises(UserError, match='^--config=pretrian: no such file'):
         gpt1_jax.pretrain('books', 'runs/other', config='pretrian')
 
@@ -273,49 +239,31 @@ def test_the_arguments_for_a_table_are_fields_of_the_config(base, monkeypatch):
     asked = []
     monkeypatch.setattr(finetuning, 'run', lambda config, directory: asked.append(config))
     monkeypatch.setattr(api, 'load', lambda directory: None)
-    fields = {'train.epochs': 2}
-    gpt1_jax.finetune('own.csv', 'x', 'a', 'y', score=(0, 1234567), fields=fields)
-    (config,) = asked
-    assert config.custom.to_dict() == {
-        'data': 'own.csv',
-        'text': ('a',),
-        'label': 'y',
-        'choices': (),
-        'score': (0, 1234567),
-        'encoding': 'utf-8',
-    }
+
+    def given(data, *more, **options):
+        gpt1_jax.finetune(data, 'x', *more, **options)
+        return asked[-1]
+
+    config = given('own.csv', 'a', 'y', score=(0, 1234567), fields={'train.epochs': 2})
+    own = dict(data='own.csv', text=('a',), label='y', choices=(), encoding='utf-8')
+    assert config.custom.to_dict() == own | {'score': (0, 1234567)}
     assert (config.init_from, config.train.epochs) == ('novels', 2)
-    gpt1_jax.finetune('own.csv', 'x', ['a', 'b'], 'y', choices='o', encoding='latin-1')
-    assert asked[-1].custom.encoding == 'latin-1' and asked[-1].custom.choices == ('o',)
-    assert asked[-1].custom.text == ('a', 'b')
-    gpt1_jax.finetune('copa', 'x', task='mine.py:COPA')
-    assert asked[-1].task == 'mine.py:COPA' and asked[-1].data.dir == 'copa'
+    config = given('own.csv', ['a', 'b'], 'y', choices='o', encoding='latin-1').custom
+    assert (config.encoding, config.choices, config.text) == ('latin-1', ('o',), ('a', 'b'))
+    config = given('copa', task='mine.py:COPA')
+    assert config.task == 'mine.py:COPA' and config.data.dir == 'copa'
     frame = pytest.importorskip('pandas').DataFrame({'a': ['A cat.'], 'y': [1]})
-    gpt1_jax.finetune(frame, 'x', 'a', 'y')
-    assert json.loads(pathlib.Path(asked[-1].custom.data).read_text()) == {'a': 'A cat.', 'y': 1}
-    path = asked[-1].custom.data
+    path = given(frame, 'a', 'y').custom.data
+    assert json.loads(pathlib.Path(path).read_text()) == {'a': 'A cat.', 'y': 1}
     monkeypatch.setattr(finetuning, 'run', lambda *_: fail(f'{path}: row 0: no label'))
     with pytest.raises(UserError, match='^the DataFrame: row 0: no label'):
-        gpt1_jax.finetune(frame, 'x', 'a', 'y')
+        given(frame, 'a', 'y')
     with pytest.raises(UserError, match='^give text and label'):
-        gpt1_jax.finetune('cola', 'x', 'a', 'y', task='cola')
+        given('cola', 'a', 'y', task='cola')
 
 
-def test_fine_tuning_from_python_on_a_table_and_on_a_set_of_the_paper(base, monkeypatch):
+def test_what_fine_tuning_from_python_lacks_is_named(base, monkeypatch):
     monkeypatch.chdir(base)
-    fields = {'train.epochs': 1}
-    cats = gpt1_jax.finetune(
-        'cats.csv',
-        'runs/cats',
-        text='sentence',
-        label='is_cat',
-        init_from='runs/gpt1',
-        fields=fields,
-    )
-    assert (cats.kind, cats.step) == ('finetune', 1)
-    (answer,) = cats.classify(['A cat sat.'])
-    assert answer['label'] in ('yes', 'no')
-    assert cats.config['custom']['data'] == 'cats.csv'
     with pytest.raises(UserError, match='^give text and label, the columns of your rows, or task$'):
         gpt1_jax.finetune('cats.csv', 'runs/other', label='is_cat')
     with pytest.raises(UserError, match='^no-such-directory'):

@@ -17,15 +17,10 @@ def test_what_is_not_printable_is_written_as_python_writes_it(text, expected):
     assert str(UserError(text)) == str(Interrupted(text)) == one_line(text) == expected
 
 
-@pytest.mark.parametrize('middle', ['x', '\n'])
-def test_a_long_message_keeps_its_begin_and_its_end(middle):
-    message = str(UserError('books/a.txt: ' + middle * 100_000 + ': the end'))
-    assert (
-        message.startswith('books/a.txt: ')
-        and message.endswith(': the end')
-        and 1500 < len(message) <= 2000
-    )
-    assert str(UserError(message)) == message
+def test_a_long_message_keeps_its_begin_and_its_end():
+    message = str(UserError('books/a.txt: ' + '\n' * 100_000 + ': the end'))
+    assert message.startswith('books/a.txt: ') and message.endswith(': the end')
+    assert 1500 < len(message) <= 2000
 
 
 @pytest.mark.parametrize(

@@ -31,21 +31,13 @@ def table(path, *rows):
 
 def five_choice(directory):
     """Rows of five choices but one in four of four."""
+    text = 'The cat, "red" as bread,\nsat on a mat. '
     for split, n in (('train', 24), ('dev', 9)):
-        table(
-            directory / f'{split}.csv',
-            'passage question a b c d e answer'.split(),
-            *(
-                (
-                    'The cat, "red" as bread,\nsat on a mat. ' * (1 + i % 3),
-                    'Where?',
-                    *WORDS[:4],
-                    WORDS[4] if i % 4 else '',
-                    'ABCD'[i % 4],
-                )
-                for i in range(n)
-            ),
+        rows = (
+            (text * (1 + i % 3), 'Where?', *WORDS[:4], WORDS[4] if i % 4 else '', 'ABCD'[i % 4])
+            for i in range(n)
         )
+        table(directory / f'{split}.csv', 'passage question a b c d e answer'.split(), *rows)
 
 
 def rating(directory):
@@ -63,25 +55,22 @@ def story_cloze(directory):
 def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(
     trusted_code, pretrained, tmp_path
 ):
-    for split, n in (('train', 24), ('dev', 9)):
+    for split in ('train', 'dev'):
         (tmp_path / split).mkdir()
-        reviews(tmp_path / split / 'data.csv', n)
-    code = (
+        reviews(tmp_path / split / 'data.csv')
+    (tmp_path / 'mine.py').write_text(
         'from gpt1_jax.data.tasks import Example, from_records\n'
         "FILES = {'train': 'train/data.csv', 'dev': 'dev/data.csv'}\n"
         "SET = from_records('set', 'classify', ('negative', 'positive'), FILES,\n"
         "    lambda row: Example('', (row['text'],), label=row['label']))\n"
     )
-    (tmp_path / 'mine.py').write_text(code)
     config = finetune_config('cola', tmp_path, init_from=str(pretrained), train__epochs=1)
     config.task = f'{tmp_path}/mine.py:SET'
     with power_cut(2):
         finetuning.run(config, tmp_path / 'run')
-    rows = (tmp_path / 'train' / 'data.csv').read_text()
-    (tmp_path / 'train' / 'data.csv').write_text(rows.replace('mat', 'hat'))
-    with pytest.raises(
-        UserError, match='run holds another run .the data file train/data.csv has other contents'
-    ):
+    file = tmp_path / 'train' / 'data.csv'
+    file.write_text(file.read_text().replace('mat', 'hat'))
+    with pytest.raises(UserError, match='.the data file train/data.csv has other contents'):
         finetuning.run(config, tmp_path / 'run')
 
 
@@ -112,15 +101,13 @@ def reviewed(pretrained, tmp_path_factory):
     return config, directory
 
 
-@pytest.mark.parametrize('change', [{'encoding': 'latin-1'}, {'label': 'long'}])
+@pytest.mark.parametrize('field, value', [('encoding', 'latin-1'), ('label', 'long')])
 def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(
-    reviewed, tmp_path, change
+    reviewed, tmp_path, field, value
 ):
     config, directory = reviewed
     shutil.copytree(directory / 'run', tmp_path / 'run')
-    changed = override(
-        config.copy_and_resolve_references(), {f'custom__{name}': change[name] for name in change}
-    )
+    changed = override(config.copy_and_resolve_references(), {f'custom__{field}': value})
     with pytest.raises(UserError, match='run holds another run .custom.'):
         finetuning.run(changed, tmp_path / 'run', allow_change=True)
 
@@ -128,93 +115,47 @@ def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(
 def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_predictions(
     reviewed, tmp_path
 ):
-    config, directory = reviewed
+    _, directory = reviewed
     run = shutil.copytree(directory / 'run', tmp_path / 'run')
     own = (run / 'predictions_dev.jsonl').read_text()
-    saved = (run / 'config.json').read_text()
-    limited = json.loads(saved)
+    limited = json.loads((run / 'config.json').read_text())
     limited['data']['eval_rows'] = 4  # of dev, while it was trained
     (run / 'config.json').write_text(json.dumps(limited))
     rows = 'label;text\n' + 'positive;A cät.\nnegative;A "mat".\n' * 5
     (tmp_path / 'new.csv').write_bytes(rows.encode('latin-1'))
-    shown = command(
-        'finetune',
-        f'--workdir={run}',
-        '--evaluate_only',
-        f'--data={tmp_path}/new.csv',
-        '--encoding=latin-1',
-        check=0,
-    ).stdout
+    scored = f'--workdir={run} --evaluate_only --data={tmp_path}/new.csv --encoding=latin-1'
+    shown = command('finetune', *scored.split(), check=0).stdout
     first, row = results.read(run / 'results.jsonl')
-    assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv']) and row[
-        'predictions'
-    ] in shown
-    assert len(results.read(pathlib.Path(row['predictions']))) == 10
-    (run / 'config.json').write_text(saved)
-
-    command(
-        'finetune', f'--workdir={run}', '--evaluate_only', f'--data={directory}/train.csv', check=0
-    )
-    assert (run / 'predictions_dev.jsonl').read_text() == own and not (
-        run / 'predictions_test.jsonl'
-    ).exists()
-    said = command(
-        'finetune',
-        f'--workdir={run}',
-        '--evaluate_only',
-        f'--data={tmp_path}/new.csv',
-        '--split=dev',
-        check=1,
-    )
-    assert '--split=dev: --data=FILE is scored as the split test' in said.stderr
-    results.write(run / 'results.jsonl', [first, row])
+    assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv'])
+    assert row['predictions'] in shown and len(results.read(pathlib.Path(row['predictions']))) == 10
+    said = command('finetune', *scored.split(), '--split=dev', check=1).stderr
+    assert '--split=dev: --data=FILE is scored as the split test' in said
 
     reviews(tmp_path / 'train.csv', 40)
     assert fine_tuned.evaluate_run(workdir.load(run), 'dev', str(tmp_path))[0]['n'] == 4
-    assert (run / 'predictions_dev.jsonl').read_text() == own and len(
-        list(run.glob('predictions_*.jsonl'))
-    ) == 4
+    assert (run / 'predictions_dev.jsonl').read_text() == own
     evaluations = model_card.evaluations(workdir.load(run), row['step'], row['digest'])
-    assert [line for line in evaluations if 'finetune' in line] == [
-        f'train, {split}, {file}, finetune: accuracy {found["value"]:.4f} (n = {found["n"]})'
-        for split, file, found in (('dev', 'train.csv', first), ('test', 'new.csv', row))
-    ]
+    for split, file, found in (('dev', 'train.csv', first), ('test', 'new.csv', row)):
+        value = f'accuracy {found["value"]:.4f} (n = {found["n"]})'
+        assert f'train, {split}, {file}, finetune: {value}' in evaluations
 
 
 @pytest.mark.parametrize(
     'given, message',
     [
-        ('--text=text', '--text has no effect with --evaluate_only'),
-        ('--data=no.csv', 'no.csv: No such file'),
-        ('--config.seed=5', '--config.seed has no effect'),
+        ('--evaluate_only --text=text', '--text has no effect with --evaluate_only'),
+        ('--evaluate_only --config.seed=5', '--config.seed has no effect'),
+        ('--selection=final', '--selection goes with --evaluate_only'),
     ],
 )
-def test_a_flag_that_scoring_alone_would_ignore_is_refused(reviewed, given, message):
-    assert (
-        message
-        in command(
-            'finetune', f'--workdir={reviewed[1]}/run', '--evaluate_only', given, check=1
-        ).stderr
-    )
-
-
-@pytest.mark.parametrize('given', ['--split=test', '--selection=final', '--data_dir=new'])
-def test_a_flag_of_scoring_alone_that_training_would_ignore_is_refused(tmp_path, given):
-    name = given.partition('=')[0]
-    said = command('finetune', f'--workdir={tmp_path}/run', given, check=1).stderr
-    assert f'{name} goes with --evaluate_only' in said
+def test_a_flag_that_would_be_ignored_is_refused(reviewed, given, message):
+    words = f'--workdir={reviewed[1]}/run {given}'.split()
+    assert message in command('finetune', *words, check=1).stderr
 
 
 @pytest.mark.parametrize(
     'name, make, n, metrics, width',
     [
-        (
-            'scitail',
-            functools.partial(sets.write_official, 'scitail'),
-            len(sets.PLAIN),
-            ['accuracy'],
-            2,
-        ),
         (
             'mrpc',
             functools.partial(sets.write_official, 'mrpc'),
@@ -229,19 +170,11 @@ def test_a_flag_of_scoring_alone_that_training_would_ignore_is_refused(tmp_path,
 )
 def test_each_kind_of_set_trains_and_is_scored(pretrained, tmp_path, name, make, n, metrics, width):
     make(tmp_path)
-    config = finetune_config(
-        name, tmp_path, init_from=str(pretrained), batch__lengths=1, train__epochs=1
-    )
-    rows = finetuning.run(config, tmp_path / 'run')
-    assert [row['metric'] for row in rows] == metrics and all(
-        -1 <= row['value'] <= 1 for row in rows
-    )
-    assert rows[0]['n'] == n
-    assert rows[0]['task'] == (name if ':' not in name else tmp_path.name)
+    given = dict(init_from=str(pretrained), batch__lengths=1, train__epochs=1)
+    rows = finetuning.run(finetune_config(name, tmp_path, **given), tmp_path / 'run')
+    assert [row['metric'] for row in rows] == metrics
+    assert all(-1 <= row['value'] <= 1 for row in rows) and rows[0]['n'] == n
     predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
     assert len(predictions) == n and max(len(p['scores']) for p in predictions) == width
     if 'five_choice' in name:
         assert [(p['id'], p['gold']) for p in predictions] == [(str(i), i % 4) for i in range(9)]
-    # The run's directory is enough to score again.
-    again = fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'dev')
-    assert [row['value'] for row in again] == [row['value'] for row in rows]

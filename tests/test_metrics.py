@@ -5,147 +5,108 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from gpt1_jax import metrics
 from gpt1_jax.evaluation import score_predictions
-from gpt1_jax.metrics import bootstrap
 from refusal import refusal
 
-GOLD = np.array([1, 1, 1, 0, 0, 1])
+sklearn = pytest.importorskip('sklearn.metrics')
+
+GOLD = [1, 1, 1, 0, 0, 1]
 # 3 true positives, 1 false positive, 1 false negative, 1 true negative
-PREDICTED = np.array([1, 0, 1, 1, 0, 1])
+PREDICTED = [1, 0, 1, 1, 0, 1]
 
 
-@pytest.mark.parametrize('seed', range(5))
+@pytest.mark.parametrize('seed', range(2))
 def test_metrics_agree_with_scikit_learn_and_scipy(seed):
-    sklearn = pytest.importorskip('sklearn.metrics')
-    scipy = pytest.importorskip('scipy.stats')
     rng = np.random.default_rng(seed)
-    gold = rng.integers(0, 2, 50)
-    predicted = rng.integers(0, 2, 50)
+    gold, predicted = rng.integers(0, 2, (2, 50))
     for name, reference in (
         ('accuracy', sklearn.accuracy_score),
         ('f1', sklearn.f1_score),
         ('matthews', sklearn.matthews_corrcoef),
     ):
-        assert metrics.value(name, gold, predicted) == pytest.approx(
-            reference(gold, predicted), abs=1e-12
-        )
+        found = metrics.value(name, gold, predicted)
+        assert found == pytest.approx(reference(gold, predicted), abs=1e-12)
     gold = rng.integers(0, 6, 60) / 2  # with ties
     predicted = 1e6 + gold + rng.normal(size=60)  # far from zero
-    for name, reference in (('pearson', scipy.pearsonr), ('spearman', scipy.spearmanr)):
-        assert metrics.value(name, gold, predicted) == pytest.approx(
-            reference(gold, predicted).statistic, abs=1e-9
-        )
-    gold = rng.integers(0, 3, 50)
-    predicted = rng.integers(0, 3, 50)
-    # Each against all others
-    for label, expected in enumerate(sklearn.f1_score(gold, predicted, average=None)):
-        assert metrics.value('f1', gold, predicted, label) == pytest.approx(expected)
+    for name, reference in (('pearson', stats.pearsonr), ('spearman', stats.spearmanr)):
+        found = metrics.value(name, gold, predicted)
+        assert found == pytest.approx(reference(gold, predicted).statistic, abs=1e-9)
+    gold, predicted = rng.integers(0, 3, (2, 50))
+    of_each = [metrics.value('f1', gold, predicted, label) for label in range(3)]
+    assert of_each == pytest.approx(sklearn.f1_score(gold, predicted, average=None))
     gold = rng.choice([0, 2, 5], 40)  # labels that do not occur, or only as predictions
     predicted = rng.choice([0, 2, 3], 40)
-    assert metrics.value('macro_f1', gold, predicted) == pytest.approx(
-        sklearn.f1_score(gold, predicted, average='macro'), abs=1e-12
-    )
+    macro = sklearn.f1_score(gold, predicted, average='macro')
+    assert metrics.value('macro_f1', gold, predicted) == pytest.approx(macro, abs=1e-12)
 
 
 def test_macro_f1_of_models_that_predict_other_labels_share_their_resamples():
-    sklearn = pytest.importorskip('sklearn.metrics')
     gold = np.array([0, 1, 1, 0, 2, 1, 0, 0])
-    several = [np.eye(5)[[0, 1, 0, 0, 2, 1, 1, 0]], np.eye(5)[[4, 1, 1, 0, 2, 0, 0, 3]]]
-    found = metrics.draws('macro_f1', gold, several)
-    drawn = np.random.default_rng(0).integers(len(gold), size=(bootstrap.RESAMPLES, len(gold)))
-    for scores, draws in zip(several, found, strict=True):
-        expected = [
-            sklearn.f1_score(gold[items], scores.argmax(-1)[items], average='macro')
-            for items in drawn[:20]
-        ]
-        np.testing.assert_allclose(draws[:20], expected)
+    several = np.eye(5)[[[0, 1, 0, 0, 2, 1, 1, 0], [4, 1, 1, 0, 2, 0, 0, 3]]]
+    drawn = np.random.default_rng(0).integers(8, size=(9, 8))
+    for scores, draws in zip(several, metrics.draws('macro_f1', gold, several), strict=True):
+        predicted = scores.argmax(-1)
+        expected = [sklearn.f1_score(gold[i], predicted[i], average='macro') for i in drawn]
+        np.testing.assert_allclose(draws[:9], expected)
 
 
 def test_degenerate_inputs_give_zero_or_nan():
     assert metrics.value('f1', [0, 0], [0, 0]) == 0
     assert metrics.value('matthews', [0, 1, 1], [1, 1, 1]) == 0
-    for constant in (3.0, 0.1, 1e8 + 0.1):
-        assert math.isnan(metrics.value('pearson', [1.0, 2.0, 3.0], [constant] * 3))
-        assert math.isnan(metrics.value('spearman', [1.0, 2.0, 3.0], [constant] * 3))
+    for name in ('pearson', 'spearman'):
+        assert math.isnan(metrics.value(name, [1.0, 2.0, 3.0], [1e8 + 0.1] * 3))
 
 
-def test_compute_takes_the_first_of_equal_scores_and_values_as_a_column():
+def test_compute_takes_the_first_of_equal_scores():
     assert metrics.compute(['accuracy'], [0, 1], [[0.5, 0.5], [0.5, 0.5]]) == {'accuracy': 0.5}
-    found = metrics.compute(['pearson', 'spearman'], [1.0, 2.0, 4.0], [[2.0], [4.0], [8.0]])
-    assert found == pytest.approx({'pearson': 1.0, 'spearman': 1.0})
 
 
 @pytest.mark.parametrize(
-    'call, message',
+    'name, gold, scores, message',
     [
-        (lambda: metrics.value('accuracy', [0, 1], [0, 1, 1]), 'shape'),
-        (lambda: metrics.value('f1', [0, 1, 2], [0, 1, 1]), 'labels 0 and 1'),
-        (lambda: metrics.compute(['bleu'], [0], [[1.0, 0.0]]), 'unknown metric'),
-        (lambda: metrics.compute(['accuracy'], [0], [[math.nan, 0.0]]), 'finite'),
-        (lambda: metrics.compute(['accuracy'], [0, 1], [[1.0], [0.0]]), 'two labels or more'),
-        (
-            lambda: metrics.compute(['pearson'], [0.5, 1], [[1.0, 0.0], [0.0, 1.0]]),
-            r'scores\[n\] or '
-            r'scores\[n, 1\]',
-        ),
+        ('bleu', [0], [[1.0, 0.0]], 'unknown metric'),
+        ('accuracy', [0], [[math.nan, 0.0]], 'finite'),
+        ('accuracy', [0, 1], [[1.0], [0.0]], 'two labels or more'),
+        ('f1', [0, 1, 2], np.eye(3), 'labels 0 and 1'),
+        ('pearson', [0.5, 1], [[1.0, 0.0], [0.0, 1.0]], r'scores\[n\] or scores\[n, 1\]'),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(call, message):
+def test_arguments_that_do_not_fit_are_refused(name, gold, scores, message):
     with pytest.raises(ValueError, match=message):
-        call()
-
-
-@pytest.mark.parametrize('name, function', [('f1', 'f1_score'), ('matthews', 'matthews_corrcoef')])
-def test_intervals_of_labels_are_those_of_scikit_learn_on_resampled_items(name, function):
-    reference = getattr(pytest.importorskip('sklearn.metrics'), function)
-    rng = np.random.default_rng(2)
-    gold = rng.integers(0, 2, 200)
-    predicted = np.where(rng.random(200) < 0.8, gold, 1 - gold)
-    drawn = rng.integers(200, size=(1000, 200))
-    expected = np.percentile(
-        [reference(gold[items], predicted[items]) for items in drawn], [2.5, 97.5]
-    )
-    assert metrics.bootstrap_interval(name, gold, np.eye(2)[predicted]) == pytest.approx(
-        expected, abs=0.008
-    )
+        metrics.compute([name], gold, scores)
 
 
 def test_the_interval_of_pearson_is_fisher_s():
     rng = np.random.default_rng(1)
     gold = rng.normal(size=2000)
     scores = gold + rng.normal(size=2000)
-    scipy = pytest.importorskip('scipy.stats')
-    expected = scipy.pearsonr(gold, scores).confidence_interval(0.95)  # by Fisher's transformation
-    assert metrics.bootstrap_interval('pearson', gold, scores) == pytest.approx(
-        tuple(expected), abs=0.002
-    )
+    expected = stats.pearsonr(gold, scores).confidence_interval(0.95)  # by Fisher's transformation
+    found = metrics.bootstrap_interval('pearson', gold, scores)
+    assert found == pytest.approx(tuple(expected), abs=0.002)
 
 
 def test_pairing_narrows_the_interval_of_the_difference():
-    assert metrics.paired_bootstrap(
-        'accuracy', GOLD, np.eye(2)[PREDICTED], np.eye(2)[PREDICTED]
-    ) == (0, 0, 0)
     rng = np.random.default_rng(3)
     gold = rng.integers(0, 2, 1000)
     worse = np.where(rng.random(1000) < 0.7, gold, 1 - gold)
     better = worse.copy()
-    better[np.flatnonzero(worse != gold)[:50]] = gold[np.flatnonzero(worse != gold)[:50]]
-    difference, low, high = metrics.paired_bootstrap(
+    mended = np.flatnonzero(worse != gold)[:50]
+    better[mended] = gold[mended]
+    difference, *interval = metrics.paired_bootstrap(
         'accuracy', gold, np.eye(2)[better], np.eye(2)[worse]
     )
     assert difference == pytest.approx(0.05)
     # Of a share of 0.05, not of a difference of two shares near 0.7
     half = 1.96 * math.sqrt(0.05 * 0.95 / 1000)
-    assert (low, high) == pytest.approx((0.05 - half, 0.05 + half), abs=0.003)
+    assert interval == pytest.approx([0.05 - half, 0.05 + half], abs=0.003)
 
 
 def predictions_file(tmp_path, *rows):
     path = tmp_path / 'predictions.jsonl'
-    path.write_text(
-        ''.join((row if isinstance(row, str) else json.dumps(row)) + '\n' for row in rows)
-    )
+    path.write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
     return path
 
 
@@ -163,12 +124,6 @@ OF_BOTH = {'accuracy': '0.6667', 'macro_f1': '0.6250', 'matthews': '0.2500'}
         (TWO_LABELS, None, {'f1': '0.7500', **OF_BOTH}),
         # 1 hit, 2 mistakes
         (TWO_LABELS, 0, {'f1': '0.5000', **OF_BOTH}),
-        # 1 hit, 1 mistake
-        (
-            [(2, [0, 1, 2]), (0, [0, 1, 2])],
-            2,
-            {'accuracy': '0.5000', 'f1': '0.6667', 'macro_f1': '0.3333'},
-        ),
         (
             [(gold, [2 * gold]) for gold in (0.5, 1.0, 3.5, 5)],
             None,
@@ -192,15 +147,10 @@ GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
 @pytest.mark.parametrize(
     'rows, positive, cause',
     [
-        ([GOOD, '{"id": "a"'], None, 'line 2: not JSON'),
         ([GOOD, {'id': 'a', 'scores': [0, 1]}], None, "no field 'gold'"),
+        ([GOOD, GOOD | {'gold': 2}], None, 'line 2: gold 2 is out of range 0..1'),
         (
-            [GOOD, {'id': 'a', 'gold': 2, 'scores': [0, 1]}],
-            None,
-            'line 2: gold 2 is out of range 0..1',
-        ),
-        (
-            [GOOD, '{"id": "a", "gold": 1, "scores": [NaN, 1]}'],
+            [GOOD, GOOD | {'scores': [math.nan, 1]}],
             None,
             'line 2: scores is [nan, 1], must be a list',
         ),

@@ -52,7 +52,9 @@ def model_of(name):
     return model, reference.random_like(shapes, 1)
 
 
-@pytest.mark.parametrize('name', VARIANTS)
+@pytest.mark.parametrize(
+    'name', ['pre-norm', *(pytest.param(name, marks=pytest.mark.full) for name in [*VARIANTS][1:])]
+)
 def test_states_of_an_idea_with_a_cache_are_those_without(name):
     model, params = model_of(name)
     expected = model.apply({'params': params}, TOKENS)[0]
@@ -62,15 +64,6 @@ def test_states_of_an_idea_with_a_cache_are_those_without(name):
         (states, _), cache = kv_cache.read(model, params, cache, part)
         found.append(states)
     np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-5)
-
-
-def test_mean_states_are_the_means_of_gpt_s_up_to_each_position():
-    model = build.backbone(SIZES | {'kind': f'{IDEAS}/read_out.py:MeanStates'})
-    params = model_of('pre-norm')[1]
-    params = {name: params[name] for name in ('embed', 'blocks')}
-    states = np.asarray(reference.gpt(params, TOKENS)[0])
-    means = np.stack([states[:, : i + 1].mean(1) for i in range(states.shape[1])], 1)
-    np.testing.assert_allclose(model.apply({'params': params}, TOKENS)[0], means, atol=1e-4)
 
 
 def test_pre_norm_is_the_formula_with_and_without_dropout():
@@ -85,26 +78,12 @@ def test_pre_norm_is_the_formula_with_and_without_dropout():
 
 def test_rotary_rotates_complex_numbers_by_position():
     qkv = np.random.default_rng(0).normal(size=(2, 7, 3, 2, 4)).astype(np.float32)
-    turns = np.exp(1j * np.arange(7)[:, None] * np.array([1, 0.01]))[:, None]  # [L, 1, E / 2]
+    turns = np.exp(1j * np.arange(7)[:, None] * np.array([1, 0.01]))  # [L, E / 2]
+    z = (qkv[:, :, :2, :, :2] + 1j * qkv[:, :, :2, :, 2:]) * turns[:, None, None]
     rotated = qkv.copy()
-    for i in (0, 1):
-        z = (qkv[:, :, i, :, :2] + 1j * qkv[:, :, i, :, 2:]) * turns
-        rotated[:, :, i] = np.concatenate([z.real, z.imag], -1)
+    rotated[:, :, :2] = np.concatenate([z.real, z.imag], -1)
     code = build.user_code.load(f'{IDEAS}/positions.py:rotary', 'f')
     np.testing.assert_allclose(code(qkv, NONE), ops.attention(rotated, NONE), atol=1e-5)
-
-
-def test_free_output_and_scaled_weights_are_what_their_names_say():
-    model, params = model_of('free output')
-    _, rows = model.apply({'params': params}, TOKENS)
-    np.testing.assert_array_equal(rows[:23], params['output'])
-    scaled = build.backbone(SIZES | {'n_embd': 64} | VARIANTS['scaled by depth'])
-    blocks = scaled.init(jax.random.key(0), TOKENS)['params']['blocks']
-    deviations = [
-        np.std(blocks[a][b]['kernel'])
-        for a, b in (('attn', 'qkv'), ('mlp', 'fc'), ('attn', 'out'), ('mlp', 'proj'))
-    ]
-    np.testing.assert_allclose(deviations, np.array([1, 1, 6**-0.5, 6**-0.5]) * 0.02, rtol=0.03)
 
 
 @pytest.mark.full
@@ -124,7 +103,6 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
         model__n_inner=64,
         train__steps=10,
         optimizer__kind=muon,
-        optimizer__peak_rate=1e-2,
         optimizer__schedule=schedule,
         log_every=1,
     )
@@ -135,17 +113,13 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
     assert arrays(run, 10) == arrays(straight, 10) and 'ln_f/scale' in arrays(run, 10)['params']
     assert losses(run)[-1][1] < losses(run)[0][1]
     assert run.config['fingerprint']['code'].keys() == {PRE_NORM, relu, muon, schedule}
-    assert workdir.load(run.path).config['model']['kind'] == PRE_NORM
     assert load.pretrained(run, 10, load.sharding.make_mesh())[0].config.ops == (('gelu', relu),)
-    plain = dataclasses.replace(
-        run, config=run.config | {'model': run.config['model'] | {'kind': 'gpt'}}
-    )
+    gpt = run.config | {'model': run.config['model'] | {'kind': 'gpt'}}
     with pytest.raises(UserError, match='cannot be exported: model.ops'):
-        export_hugging_face.check(plain)
+        export_hugging_face.check(dataclasses.replace(run, config=gpt))
 
-    setting = finetuning.resolve(
-        finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
-    )
+    config = finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
+    setting = finetuning.resolve(config)
 
     def key():
         code = user_code.digests(setting.config.to_dict() | {'model': setting.sizes})
@@ -153,12 +127,11 @@ def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but
 
     before = key()
     assert before == finetuning._key(setting)
-    rows = finetuning.run(setting.config, tmp_path / 'cola')
+    assert finetuning.run(setting.config, tmp_path / 'cola')
     tuned = workdir.load(tmp_path / 'cola')
-    assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint'][
-        'code'
-    ].keys() == {PRE_NORM, relu}
-    assert rows and load.fine_tuned(tuned).params['backbone']['ln_f']['scale'].shape == (16,)
+    assert tuned.config['model']['kind'] == PRE_NORM
+    assert tuned.config['fingerprint']['code'].keys() == {PRE_NORM, relu}
+    assert load.fine_tuned(tuned).params['backbone']['ln_f']['scale'].shape == (16,)
     idea.write_text(idea.read_text() + '\n# edited\n')
     assert key() != before
     with pytest.raises(UserError, match='which has changed since'):
@@ -189,8 +162,7 @@ class Model(GPT):
         (
             'kind',
             GPT_CODE.format(field='', x='x[:, :1]'),
-            r'Model must have states of shape and type '
-            r'\(\(2, 3, 16\)',
+            r'Model must have states of shape and type \(\(2, 3, 16\)',
         ),
         ('kind', GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 15: TypeError: '),
         (
@@ -198,12 +170,10 @@ class Model(GPT):
             GPT_CODE.format(field='config: dict', x='x'),
             'Model: is not a Flax module with a field `config` that',
         ),
-        ('kind', 'def Model(config): pass', 'kind = .*Model: is not a Flax module'),
         (
             'ops__gelu',
             'def Model(x):\n    return x[:1]',
-            r'Model: returns \(\(1, 3, 4\), .*must '
-            r'return \(\(2, 3, 4\)',
+            r'Model: returns \(\(1, 3, 4\), .*must return \(\(2, 3, 4\)',
         ),
         ('ops__gelu', 'def Model(x, y):\n    return x', 'ops.gelu = .*TypeError'),
     ],

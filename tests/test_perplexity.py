@@ -35,7 +35,7 @@ def nats(params, ids, n_ctx, stride):
 
 
 @pytest.mark.parametrize('stride', [1, 3, 8])
-@pytest.mark.parametrize('length', [2, 5, 9, 10, 29])
+@pytest.mark.parametrize('length', [2, 9, 29])
 def test_every_token_after_the_first_is_scored_once_in_its_window(stride, length):
     params = weights(MODEL)
     ids = np.random.default_rng(length).integers(0, 30, length).astype(np.int32)
@@ -44,41 +44,32 @@ def test_every_token_after_the_first_is_scored_once_in_its_window(stride, length
         np.testing.assert_allclose(-logs, nats(params, ids, 8, stride), rtol=1e-4)
 
 
-def expected(pretrained, text_ids, stride):
-    return nats(load.pretrained(workdir.load(pretrained), 4, MESH)[1], text_ids, 64, stride)
-
-
 def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
-    text = 'The cat sat.\nRed dogs ran, naïve. ' * 9  # longer than the context
-    for name, text in {'a': text, 'b': ' \n', 'c': 'Old birds  sang!'}.items():
+    long = 'The cat sat.\nRed dogs ran, naïve. ' * 9  # longer than the context
+    texts = [long, ' \n', 'Old birds  sang!']
+    for name, text in zip('abc', texts):
         (tmp_path / f'{name}.txt').write_text(text, encoding='utf-8')
     row = perplexity.evaluate(pretrained, text=str(tmp_path), stride=9)
     run = workdir.load(pretrained)
     assert results.read(run.results)[-1] == row
     tokenizer = run.tokenizer()
-    ids = np.array(
-        [
-            *tokenizer.encode('the cat sat.\nred dogs ran, naïve. ' * 9),
-            tokenizer.newline_id,
-            *tokenizer.encode('old birds sang!'),
-            tokenizer.newline_id,
-        ]
-    )
-    nats = expected(pretrained, ids, 9).sum()
+    ids = [i for text in (long, texts[2]) for i in (*tokenizer.encode(text), tokenizer.newline_id)]
+    params = load.pretrained(run, 4, MESH)[1]
+    total = nats(params, np.array(ids), 64, 9).sum()
+    n_bytes = len(''.join(texts).encode())
     assert row['n'] == len(ids) - 1 > 80 and row['tokens'] == len(ids)
-    assert row['value'] == pytest.approx(math.exp(nats / (len(ids) - 1)), rel=1e-4)
-    assert (row['documents'], row['words'], row['bytes']) == (3, 66, 9 * 35 + 2 + 16)
-    assert row['per_word'] == pytest.approx(math.exp(nats / 66), rel=1e-3)
-    assert row['bits_per_byte'] == pytest.approx(nats / math.log(2) / 333, rel=1e-4)
-    assert (row['kind'], row['step'], row['n_ctx'], row['stride']) == ('perplexity', 4, 64, 9)
-    assert sorted(row['files']) == ['a.txt', 'b.txt', 'c.txt']
+    assert row['value'] == pytest.approx(math.exp(total / (len(ids) - 1)), rel=1e-4)
+    assert row['per_word'] == pytest.approx(math.exp(total / 66), rel=1e-3)
+    assert (row['documents'], row['words'], row['bytes']) == (3, 66, n_bytes)
+    assert row['bits_per_byte'] == pytest.approx(total / math.log(2) / row['bytes'], rel=1e-4)
+    expected = dict(kind='perplexity', step=4, n_ctx=64, stride=9)
+    assert row | expected == row and sorted(row['files']) == ['a.txt', 'b.txt', 'c.txt']
     assert row['digest'] == checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, 4))
 
 
 @pytest.mark.parametrize(
     'text, more, message',
     [
-        (' \n\n', {}, 'the text has 0 token'),
         ('.', {}, 'the text has 1 token'),
         ('a b', {'stride': 65}, 'stride is 65, must be .* from 1 to 64'),
         ('a b', {'step': 3}, 'no checkpoint of step 3; there are 2, 4'),

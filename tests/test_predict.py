@@ -42,18 +42,19 @@ def tokenizer():
     return bpe_training.train([LONG, *(text for pair in PAIRS for text in pair)], merges=160)
 
 
-def fitted(directory, task, steps=1, **overrides):
-    """(directory, parameters) of a run as fine-tuning leaves it, with random weights."""
+def fitted(directory, task, steps=1, model=MODEL, code=None, **overrides):
+    """(directory, parameters) of a run as fine-tuning leaves it, with random weights. model, code:
+    the backbone's fields, and the digests of code that they name."""
     config = json.loads(json.dumps(finetune_config(task, directory, **overrides).to_dict())) | {
         'kind': 'finetune',
-        'model': MODEL | {'vocab_size': tokenizer().vocab_size},
+        'model': model | {'vocab_size': tokenizer().vocab_size},
         'lengths': (48,),
-        'fingerprint': {},
+        'fingerprint': code or {},
     }
     task = tasks.of(config)
-    model = build.task_model(task, config['model'], 0.1)
+    heads = build.task_model(task, config['model'], 0.1)
     K = {'classify': 1, 'similarity': 2, 'choice': 2}[task.head]
-    params = reference.random_like(jax.eval_shape(lambda: build.init_params(model, K, 0)), seed=3)
+    params = reference.random_like(jax.eval_shape(lambda: build.init_params(heads, K, 0)), seed=3)
     return saved.run(directory / 'run', config, tokenizer(), params, steps).path, params
 
 
@@ -73,15 +74,10 @@ def outputs(params, state):
     return state @ params['classifier']['kernel'] + params['classifier']['bias']
 
 
-def answers(path, source, *more):
-    """What `predict` writes for rows: a table's text, or JSON of each record of a list."""
-    text = (
-        source
-        if isinstance(source, str)
-        else ''.join(json.dumps(record) + '\n' for record in source)
-    )
-    file = path.parent / ('new.tsv' if isinstance(source, str) else 'new.jsonl')
-    file.write_text(text)
+def answers(path, records, *more):
+    """What `predict` writes for JSON of each record."""
+    file = path.parent / 'new.jsonl'
+    file.write_text(''.join(json.dumps(record) + '\n' for record in records))
     found, bad = predict.run(path, file, path.parent / 'out.jsonl', *more)
     assert results.read(path.parent / 'out.jsonl') == found and not bad
     return found
@@ -97,50 +93,37 @@ def close(found, expected):
 
 def test_labels_of_single_texts(tmp_path):
     path, params = fitted(tmp_path, 'cola')
-    texts = [pair[i % 2] for i, pair in enumerate(PAIRS)] + [
-        'Red.',
-        'Seven rivers sang to every small child.',
-    ]
-    found = answers(
-        path, 'index\tsentence\n' + ''.join(f'{i + 5}\t{text}\n' for i, text in enumerate(texts))
-    )
-    assert [row['id'] for row in found] == [str(i + 5) for i in range(13)]
+    texts = [pair[i % 2] for i, pair in enumerate(PAIRS)] + ['Red.']
+    found = answers(path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)])
+    assert [row['id'] for row in found] == [str(i + 5) for i in range(12)]
     for row, text in zip(found, texts):
         expected = outputs(params, states(params, text))
         assert close(row, expected) and row['label'] == '01'[expected.argmax()]
-        assert set(row) == {'id', 'label', 'probabilities'} and list(row['probabilities']) == [
-            '0',
-            '1',
-        ]
+        assert list(row) == ['id', 'label', 'probabilities']
+        assert list(row['probabilities']) == ['0', '1']
     assert len({round(row['probabilities']['1'], 3) for row in found}) > 5
-    assert found == answers(
-        path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)]
-    )
 
 
 def test_multiple_choice_is_a_softmax_over_the_choices_that_a_row_has(tmp_path):
     path, params = fitted(tmp_path, 'race')
-    rows = [((a, b), WORDS[i : i + n]) for i, ((a, b), n) in enumerate(zip(PAIRS, (4, 4, 2, 3, 4)))]
-    found = answers(path, [{'texts': texts, 'choices': choices} for texts, choices in rows])
-    for row, ((a, b), choices) in zip(found, rows):
-        expected = [outputs(params, states(params, (a, b), choice))[0] for choice in choices]
-        assert list(row['probabilities']) == list('ABCD'[: len(choices)])
-        assert close(row, expected) and row['label'] == 'ABCD'[int(np.argmax(expected))]
+    rows = [
+        {'texts': texts, 'choices': WORDS[i : i + n]}
+        for i, (texts, n) in enumerate(zip(PAIRS, (4, 2, 3)))
+    ]
+    for found, row in zip(answers(path, rows), rows, strict=True):
+        choices = row['choices']
+        expected = [outputs(params, states(params, row['texts'], one))[0] for one in choices]
+        assert list(found['probabilities']) == list('ABCD'[: len(choices)])
+        assert close(found, expected) and found['label'] == 'ABCD'[int(np.argmax(expected))]
 
 
 def test_a_score_of_soft_labels_is_their_mean(tmp_path):
     path, params = fitted(tmp_path, 'custom:rating')
-    found = answers(path, [{'text': a} for a, _ in PAIRS])
-    for row, (a, _) in zip(found, PAIRS):
-        assert close(row, outputs(params, states(params, a))) and set(row) == {
-            'id',
-            'score',
-            'probabilities',
-        }
-        assert row['score'] == pytest.approx(
-            sum(int(k) * p for k, p in row['probabilities'].items()), abs=1e-4
-        )
+    for row, (a, _) in zip(answers(path, [{'text': a} for a, _ in PAIRS]), PAIRS, strict=True):
+        assert close(row, outputs(params, states(params, a)))
         assert list(row['probabilities']) == list('1234567')
+        mean = np.dot(list(row['probabilities'].values()), range(1, 8))
+        assert row['score'] == pytest.approx(mean, abs=1e-4)
 
 
 def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path):
@@ -155,15 +138,13 @@ def test_an_output_that_ends_in_csv_has_the_columns_of_the_input(tmp_path):
     cells = [' A "red" cat,\nsat. ', 'Nó river', '', 'Seven sang.']
     file = tmp_path / 'new.csv'
     with open(file, 'w', newline='') as stream:
-        csv.writer(stream).writerows(
-            [['who', 'text'], *([f'w{i}', c] for i, c in enumerate(cells))]
-        )
+        csv.writer(stream).writerows([['who', 'text'], *enumerate(cells)])
     found, bad = predict.run(path, file, tmp_path / 'p.CSV', skip_bad=True)
     with open(tmp_path / 'p.CSV', newline='', encoding='utf-8-sig') as stream:
         header, *rows = csv.reader(stream)
     assert header == ['who', 'text', 'prediction'] and len(bad) == 1
     scores = [str(row['score']) for row in found]
-    assert rows == [[f'w{i}', cells[i], score] for i, score in zip((0, 1, 3), scores)]
+    assert rows == [[str(i), cells[i], score] for i, score in zip((0, 1, 3), scores)]
     records = [{'text': 'A cat.', 'n': 3}, {'text': 'Nó.', 'more': ['é']}]
     file = tmp_path / 'new.jsonl'
     file.write_text(''.join(json.dumps(record) + '\n' for record in records))
@@ -173,9 +154,6 @@ def test_an_output_that_ends_in_csv_has_the_columns_of_the_input(tmp_path):
         f'A cat.\t3\t\t{first["score"]}\n'
         f'Nó.\t\t"[""\\u00e9""]"\t{second["score"]}\n'
     )
-    file.write_text('{"text": "A cat."}')  # without a mark, which only Excel needs
-    predict.run(path, file, tmp_path / 'ascii.csv')
-    assert (tmp_path / 'ascii.csv').read_text().startswith('text,prediction\n')
     with pytest.raises(UserError, match="p.CSV: has a column 'prediction' already"):
         predict.run(path, tmp_path / 'p.CSV', tmp_path / 'again.csv')
 
@@ -195,39 +173,37 @@ def test_a_table_is_read_in_the_encoding_of_the_run_or_another(tmp_path):
 
 def test_a_bad_row_is_named_or_left_out(tmp_path):
     path, _ = fitted(tmp_path, 'race')
-    rows = [{'texts': ['A cat sat.', 'Who?'], 'choices': ['a cat', 'birds']}] * 3
-    # The question is never cut
-    rows[1] = {'texts': ['A cat sat.', LONG], 'choices': ['a cat', 'birds']}
+    choices = {'choices': ['a cat', 'birds']}
+    good = {'texts': ['A cat sat.', 'Who?']} | choices
+    long = {'texts': ['A cat sat.', LONG]} | choices  # the question is never cut
     file = tmp_path / 'new.jsonl'
-    file.write_text(''.join(json.dumps(row) + '\n' for row in [*rows, {'texts': ['A cat sat.']}]))
-    with pytest.raises(
-        UserError,
-        match=r'new.jsonl: line 4: 1 texts, expected 2 .* --skip_bad '
-        r'leaves such rows out$',
-    ):
-        predict.run(path, file, tmp_path / 'out.jsonl')
-    assert not (tmp_path / 'out.jsonl').exists()
-    found, bad = predict.run(path, file, tmp_path / 'out.jsonl', skip_bad=True)
-    assert [row['id'] for row in found] == ['0', '2'] and len(bad) == 2
+    out = tmp_path / 'out.jsonl'
+    rows = [good, long, good, {'texts': ['A cat sat.']}]
+    file.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    refused = 'new.jsonl: line 4: 1 texts, expected 2 .* --skip_bad leaves such rows out$'
+    with pytest.raises(UserError, match=refused):
+        predict.run(path, file, out)
+    assert not out.exists()
+    found, bad = predict.run(path, file, out, skip_bad=True)
+    assert [row['id'] for row in found] == ['0', '2']
     assert bad[0] == f'{file}: line 4: 1 texts, expected 2 (n_texts of the task)'
     assert bad[1].startswith(f'{file}: race: row 1: ') and 'leave no room' in bad[1]
-    file.write_text(json.dumps(rows[1]) + '\n')
+    file.write_text(json.dumps(long))
     with pytest.raises(UserError, match=f'^{file}: race: no examples left, 1 were skipped'):
-        predict.run(path, file, tmp_path / 'out.jsonl', skip_bad=True)
+        predict.run(path, file, out, skip_bad=True)
 
 
-def test_what_is_no_fine_tuned_run_is_named(tmp_path):
+def test_what_is_no_fine_tuned_run_or_no_file_is_named(tmp_path):
     path, _ = fitted(tmp_path, 'cola')
-    shutil.copytree(path, tmp_path / 'other')
+    other = shutil.copytree(path, tmp_path / 'other')
     config = json.loads((path / 'config.json').read_text())
-    (tmp_path / 'other' / 'config.json').write_text(json.dumps(config | {'kind': 'pretrain'}))
-    for run, out, message in (
-        (path, 'nowhere/out.jsonl', 'there is no directory .*/nowhere'),
-        (path, 'run/../new.tsv', 'new.tsv: is both the input and the output'),
-        (tmp_path / 'other', 'out.jsonl', 'other: not a fine-tuned run'),
+    (other / 'config.json').write_text(json.dumps(config | {'kind': 'pretrain'}))
+    os.mkfifo(tmp_path / 'pipe')
+    for run, file, out, message in (
+        (path, 'new.tsv', 'nowhere/out.jsonl', 'there is no directory .*/nowhere'),
+        (path, 'new.tsv', 'run/../new.tsv', 'new.tsv: is both the input and the output'),
+        (other, 'new.tsv', 'out.jsonl', 'other: not a fine-tuned run'),
+        (path, 'pipe', 'out.jsonl', 'pipe: is not a file; a pipe is not read'),
     ):
         with pytest.raises(UserError, match=message):
-            predict.run(run, tmp_path / 'new.tsv', tmp_path / out)
-    os.mkfifo(tmp_path / 'pipe')
-    with pytest.raises(UserError, match='pipe: is not a file; a pipe is not read'):
-        predict.run(path, tmp_path / 'pipe', tmp_path / 'out.jsonl')
+            predict.run(run, tmp_path / file, tmp_path / out)

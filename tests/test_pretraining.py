@@ -1,6 +1,5 @@
 """Pretraining is exact after any interruption, and its messages are right."""
 
-import json
 import shutil
 
 import jax
@@ -24,6 +23,14 @@ from tiny import corpus, pretrain_config
 @pytest.fixture(scope='module')
 def text(tmp_path_factory):
     return corpus(tmp_path_factory.mktemp('pretrain') / 'text')
+
+
+@pytest.fixture(scope='module')
+def other_tokens(text, tmp_path_factory):
+    """The text, prepared with another vocabulary."""
+    directory = tmp_path_factory.mktemp('other') / 'tokens'
+    prepare(directory, str(text), 0.2, merges=50, processes=1)
+    return directory
 
 
 @pytest.fixture(scope='module')
@@ -59,16 +66,14 @@ def test_the_checkpoint_of_the_lowest_validation_loss_is_the_best(straight):
 def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit(
     text, straight, tmp_path, capsys
 ):
+    config = pretrain_config(text, tensorboard=True, data__resident='yes')
     with power_cut(15):
-        pretraining.run(
-            pretrain_config(text, tensorboard=True, data__resident='yes'), tmp_path / 'run'
-        )
+        pretraining.run(config, tmp_path / 'run')
     assert '; tokens on each device, 0.0 MiB' in capsys.readouterr().out
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 15
     run = pretraining.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
     assert '; tokens read a step ahead' in capsys.readouterr().out
-    assert arrays(run, 30) == arrays(straight, 30)
-    assert losses(run) == losses(straight)
+    assert arrays(run, 30) == arrays(straight, 30) and losses(run) == losses(straight)
     assert [row['step'] for row in results.read(run.path / 'environment.jsonl')] == [0, 15]
     for one in (run, straight):
         assert points(one.path / 'tensorboard') == points_of(results.read(one.metrics))
@@ -77,38 +82,46 @@ def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_th
 def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_was_not(
     text, straight, tmp_path
 ):
+    config = pretrain_config(text, tensorboard=True)
     for step in (12, 14):  # asked to stop one step before
         with sigterm(step - 1):
-            pretraining.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
+            pretraining.run(config, tmp_path / 'run')
         run = workdir.load(tmp_path / 'run')
         assert run.steps()[-1] == step and [step for step, _ in losses(run)] == [5, 10]
-    run = pretraining.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
+    pretraining.run(config, tmp_path / 'run')
     assert rows(run) == rows(straight)
     assert points(run.path / 'tensorboard') == points_of(results.read(run.metrics))
 
 
-def test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change(
-    text, straight, tmp_path
+@pytest.mark.parametrize(
+    'fields, allow, message',
+    [
+        ({'batch__size': 16}, False, r'another run \(batch.size: 8 -> 16\): use a new --workdir'),
+        ({'seed': 1}, True, 'another run .seed: 0 -> 1.: use a new'),
+        ({'train__steps': 32}, False, r'train.steps: 30 -> 32\): give --allow_change'),
+        ({'train__steps': 20}, True, 'run: step 30 is there already: .* at least 30 steps, not 20'),
+        (
+            {'optimizer__peak_rate': 0.02},
+            True,
+            'run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: ',
+        ),
+        (
+            {'data__tokens': 'OTHER', 'data__corpus': ''},
+            True,
+            'run .the vocabulary has other contents',
+        ),
+    ],
+)
+def test_what_a_run_there_refuses_is_also_said_by_a_dry_run_and_recorded_nowhere(
+    text, straight, other_tokens, tmp_path, fields, allow, message
 ):
-    shutil.copytree(straight.path, tmp_path / 'copy')
-    for change, message in (
-        (
-            {'batch__size': 16},
-            r'another run \(batch.size: 8 -> 16\): use a '
-            r'new --workdir',
-        ),
-        (
-            {'train__steps': 32},
-            r'train.steps: 30 -> 32\): give '
-            r'--allow_change',
-        ),
-    ):
+    shutil.copytree(straight.path, tmp_path / 'run')
+    if 'data__tokens' in fields:
+        fields = fields | {'data__tokens': str(other_tokens)}
+    for dry_run in (True, False):
         with pytest.raises(UserError, match=message):
-            pretraining.run(pretrain_config(text, **change), tmp_path / 'copy')
-    run = pretraining.run(
-        pretrain_config(text, train__steps=32), tmp_path / 'copy', allow_change=True
-    )
-    assert run.steps()[-1] == 32
+            pretraining.run(pretrain_config(text, **fields), tmp_path / 'run', allow, dry_run)
+    assert workdir.load(tmp_path / 'run').config == workdir.load(straight.path).config
 
 
 @pytest.mark.parametrize(
@@ -121,141 +134,85 @@ def test_a_warm_up_left_open_is_the_paper_s_and_at_most_a_tenth_of_the_run(given
     assert pretraining.hyperparameters(config, total)['warmup'] == found
 
 
-def test_a_warm_up_left_open_is_recorded_and_stays_when_the_run_goes_on(text, straight, tmp_path):
-    def run(steps, **how):
+def test_a_warm_up_left_open_is_recorded_and_stays_when_the_run_goes_on(text, tmp_path):
+    for steps in (10, 20):
         config = pretrain_config(text, train__steps=steps, optimizer__warmup_steps=None)
-        run = pretraining.run(config, tmp_path / 'run', **how)
-        assert workdir.load(run.path).config['optimizer']['warmup_steps'] == 3
-        return run
-
-    with power_cut(15):
-        run(30)
-    assert arrays(run(30), 30) == arrays(straight, 30)
-    run(40, allow_change=True)
-
-
-@pytest.mark.full
-def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
-    shutil.copytree(straight.path, tmp_path / 'copy')
-    shutil.rmtree(tmp_path / 'copy' / 'checkpoints' / '30')
-    run = pretraining.run(
-        pretrain_config(
-            text, mesh__data=2, mesh__fsdp=2, mesh__tensor=2, batch__microbatches=2, log_every=7
-        ),
-        tmp_path / 'copy',
-    )
-    shown = capsys.readouterr().out
-    assert 'results match up to rounding: mesh ' in shown and 'step 25 of 30: resuming' in shown
-    last, expected = (results.read(one.metrics)[-1] for one in (run, straight))
-    assert last['step'] == expected['step'] == 30
-    assert last['valid_loss'] == pytest.approx(expected['valid_loss'], rel=2e-5)
+        run = pretraining.run(config, tmp_path / 'run', allow_change=True)
+        assert workdir.load(run.path).config['optimizer']['warmup_steps'] == 1
 
 
 def test_init_from_takes_the_weights_and_a_fresh_schedule_and_wants_their_tokenizer(
-    text, straight, tmp_path
+    straight, other_tokens, tmp_path
 ):
-    config = pretrain_config(
-        text,
-        init_from=str(straight.path),
-        train__steps=1,
-        optimizer__warmup_steps=1,
-        tokenizer__source=str(straight.path / 'tokenizer'),
-    )
-    run = pretraining.run(config, tmp_path / 'run')
+    run = pretraining.run(begun_from(straight, straight.path), tmp_path / 'run')
     # The first update's rate is zero (warm-up from zero), so the weights are still the other run's.
     assert arrays(run, 1)['params'] == arrays(straight, 30)['params']
     assert arrays(run, 1)['opt_state'] != arrays(straight, 30)['opt_state']
-    prepare(tmp_path / 'other' / 'tokens', str(text), 0.2, merges=50, processes=1)
+    config = begun_from(straight, straight.path, data__tokens=str(other_tokens))
     with pytest.raises(UserError, match='its tokenizer is another one'):
-        pretraining.run(
-            pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50),
-            tmp_path / 'other',
-        )
+        pretraining.run(config, tmp_path / 'other')
+
+
+def begun_from(straight, origin, **overrides):
+    """The config of a run of one step on the tokens of `straight`."""
+    given = {'data__tokens': str(straight.path / 'tokens'), 'train__steps': 1} | overrides
+    return pretrain_config('', init_from=origin and str(origin), **given)
 
 
 def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path):
-    def config(origin, steps=1, **overrides):
-        return pretrain_config(
-            '',
-            data__tokens=str(straight.path / 'tokens'),
-            train__steps=steps,
-            init_from=origin,
-            **overrides,
-        )
-
     def refused(directory, *given, **overrides):
-        with pytest.raises(
-            UserError, match='holds another run .the checkpoint that training began with has'
-        ):
-            pretraining.run(config(*given, **overrides), directory)
+        message = 'holds another run .the checkpoint that training began with has'
+        with pytest.raises(UserError, match=message):
+            pretraining.run(begun_from(straight, *given, **overrides), directory)
 
     origin = shutil.copytree(straight.path, tmp_path / 'origin')
-    run = pretraining.run(config(str(origin)), tmp_path / 'run')
-    recorded = json.loads((run.path / 'config.json').read_text())
+    run = pretraining.run(begun_from(straight, origin), tmp_path / 'run')
     refused(run.path, None)
-    refused(run.path, str(origin), init_step=straight.steps()[0])
-    shutil.copytree(run.path, tmp_path / 'killed')
-    shutil.rmtree(tmp_path / 'killed' / 'checkpoints')
+    refused(run.path, origin, init_step=straight.steps()[0])
+    killed = shutil.copytree(run.path, tmp_path / 'killed')
+    shutil.rmtree(killed / 'checkpoints')
     shutil.rmtree(origin / 'checkpoints' / '30')  # its latest weights are others now
-    refused(tmp_path / 'killed', str(origin))  # it would begin with them
+    refused(killed, origin)  # it would begin with them
     shutil.rmtree(origin)
-    pretraining.run(config(f'{tmp_path}/./origin/', steps=2), run.path, allow_change=True)
-    assert (
-        run.steps()[-1] == 2
-        and json.loads((run.path / 'config.json').read_text())['fingerprint']
-        == (recorded['fingerprint'])
-    )
-    refused(pretraining.run(config(None), tmp_path / 'scratch').path, str(straight.path))
+    config = begun_from(straight, f'{tmp_path}/./origin/', train__steps=2)
+    longer = pretraining.run(config, run.path, allow_change=True)
+    assert longer.steps()[-1] == 2 and longer.config['fingerprint'] == run.config['fingerprint']
 
 
-def test_validation_reads_no_more_windows_at_once_than_training(text, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    'fields, rows',
+    [({'batch__size': 16, 'batch__microbatches': 2}, 8), ({'eval__batch_size': 3}, 3)],
+)
+def test_validation_reads_no_more_windows_at_once_than_training(
+    straight, tmp_path, monkeypatch, fields, rows
+):
     """Or a run that fits could fail at its first validation, before anything is saved."""
-    asked = []
-    mean_loss = pretraining.validation.mean_loss
-    monkeypatch.setattr(
-        pretraining.validation,
-        'mean_loss',
-        lambda model, mesh, valid, windows, rows, *more: (
-            asked.append(rows) or mean_loss(model, mesh, valid, windows, rows, *more)
-        ),
-    )
-    for changes in ({'batch__size': 16, 'batch__microbatches': 2}, {'eval__batch_size': 3}):
+
+    def stop(model, mesh, valid, windows, rows, *more):
+        raise UserError(f'{rows} rows')
+
+    monkeypatch.setattr(pretraining.validation, 'mean_loss', stop)
+    with pytest.raises(UserError, match=f'^{rows} rows'):
         pretraining.run(
-            pretrain_config(text, train__steps=1, **{'eval__batch_size': 64} | changes),
-            tmp_path / str(asked),
+            begun_from(straight, None, **{'eval__batch_size': 64} | fields), tmp_path / 'run'
         )
-    assert asked == [8, 3]
 
 
+@pytest.mark.full
 def test_epochs_end_at_a_whole_update_which_is_saved(straight, tmp_path):
-    tokens = straight.path / 'tokens'
-    windows = open_split(tokens, 'train').n_windows(16)
+    windows = open_split(straight.path / 'tokens', 'train').n_windows(16)
     size = windows * 2 // 3 // 8 * 8  # an epoch is about one and a half updates
-    run = pretraining.run(
-        pretrain_config(
-            '', data__tokens=str(tokens), train__steps=None, train__epochs=1, batch__size=size
-        ),
-        tmp_path / 'run',
-    )
+    fields = {'train__steps': None, 'train__epochs': 1, 'batch__size': size}
+    run = pretraining.run(begun_from(straight, None, **fields), tmp_path / 'run')
     assert windows % size and run.progress() == (1, 1) and type(run.progress()[1]) is int
 
 
 def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):
-    assert (
-        pretraining.run(
-            pretrain_config(text, optimizer__warmup_steps=4), tmp_path / 'run', dry_run=True
-        )
-        is None
-    )
+    config = pretrain_config(text, optimizer__warmup_steps=4)
+    assert pretraining.run(config, tmp_path / 'run', dry_run=True) is None
     shown = capsys.readouterr().out
-    for part in (
-        'documents',
-        '30 steps of 8 x 16',
-        'tokens/s over three steps',
-        'more than a tenth',
-        'parameters',
-        'a unigram model',
-    ):
+    expected = 'documents; 30 steps of 8 x 16; tokens/s over three steps; more than a tenth'
+    for part in (*expected.split('; '), 'parameters', 'a unigram model'):
         assert part in shown
     assert not (tmp_path / 'run' / 'checkpoints').exists()
 
@@ -266,148 +223,77 @@ def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(
     monkeypatch.setattr(profiling, 'free_memory', lambda mesh: 1000)
     monkeypatch.setattr(jax, 'block_until_ready', None)  # no step runs
     config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
-    assert (
-        pretraining.run(config, tmp_path / 'run', dry_run=True) is None
-        and not (tmp_path / 'run').exists()
-    )
-    assert (
-        'more than a device has free (0.0 GiB), and was not run. 30 steps'
-        in capsys.readouterr().out
-    )
+    pretraining.run(config, tmp_path / 'run', dry_run=True)
+    said = 'more than a device has free (0.0 GiB), and was not run. 30 steps'
+    assert said in capsys.readouterr().out and not (tmp_path / 'run').exists()
 
 
 def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):
-    shutil.copytree(straight.path, tmp_path / 'run')
-    kept = checkpoint.steps(tmp_path / 'run' / 'checkpoints')
-    (tmp_path / 'run' / 'checkpoints' / '30' / 'opt_state' / 'manifest.ocdbt').unlink()
+    directory = shutil.copytree(straight.path, tmp_path / 'run')
+    (directory / 'checkpoints' / '30' / 'opt_state' / 'manifest.ocdbt').unlink()
     with pytest.raises(UserError, match='30: opt_state is damaged .*--fallback resumes'):
-        pretraining.run(pretrain_config(text), tmp_path / 'run')
-    run = pretraining.run(pretrain_config(text), tmp_path / 'run', fallback=True)
-    assert f'step {kept[-2]} of 30: resuming' in capsys.readouterr().out
-    pretraining.run(pretrain_config(text), tmp_path / 'run')
+        pretraining.run(pretrain_config(text), directory)
+    run = pretraining.run(pretrain_config(text), directory, fallback=True)
+    assert f'step {straight.steps()[-2]} of 30: resuming' in capsys.readouterr().out
+    pretraining.run(pretrain_config(text), directory)
     assert 'step 30 of 30: finished' in capsys.readouterr().out
     assert arrays(run, 30) == arrays(straight, 30) and losses(run) == losses(straight)
-    assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == kept
+    assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == straight.steps()
 
 
-def test_a_mistake_is_named_before_the_text_is_read(text, straight, tmp_path):
-    bad = dict(model__n_embd=100, model__n_head=3, model__resid_dropout=1.0, model__dtype='float16')
-    tuned = tmp_path / 'tuned'
-    left = []
-    tuned.mkdir()
-    (tuned / 'config.json').write_text(json.dumps(straight.config | {'kind': 'finetune'}))
-    for directory, overrides, message in (
+@pytest.mark.parametrize(
+    'fields, message',
+    [
         (
-            tmp_path / 'run',
-            bad,
-            r'model.dtype is .float16., must be .*; model.resid_dropout is 1.0, must be',
+            dict(model__n_embd=100, model__n_head=3, model__resid_dropout=1.0, model__dtype='f2'),
+            r'model.dtype is .f2., must be .*; model.resid_dropout is 1.0, must be',
         ),
-        (tuned, {}, 'tuned holds a fine-tuning run: use a new --workdir$'),
+        (dict(init_from='RUN'), 'give --config.tokenizer.source=RUN$'),
         (
-            tmp_path / 'run',
-            dict(init_from=str(straight.path)),
-            f'give --config.tokenizer.source={straight.path}$',
+            dict(init_from='RUN', tokenizer__source='RUN', model__n_ctx=32),
+            'model.n_ctx is 32, that of RUN is 16$',
         ),
-    ):
-        with pytest.raises(UserError, match=message):
-            pretraining.run(pretrain_config(text, **overrides), directory)
-        left.append([file.name for file in directory.glob('*')])
-    assert left[:2] == [[], ['config.json']] and 'tokens' not in left[2]
+    ],
+)
+def test_a_mistake_is_named_before_the_text_is_read(straight, tmp_path, fields, message):
+    place = str(straight.path)
+    there = {name: place for name, value in fields.items() if value == 'RUN'}
+    with pytest.raises(UserError, match=message.replace('RUN', place)):
+        pretraining.run(pretrain_config('no such corpus', **fields | there), tmp_path / 'run')
+    assert not [*tmp_path.glob('run/*')]
 
 
-def test_checkpoints_that_were_kept_for_good_stay_when_the_run_goes_on_without_the_flag(
-    text, straight, tmp_path
-):
-    shutil.copytree(straight.path, tmp_path / 'run')
-    one = pretraining.run(
-        pretrain_config(text, train__steps=31, checkpoint__keep_steps=(25, 31)),
-        tmp_path / 'run',
-        True,
-    )
-    other = pretraining.run(pretrain_config(text, train__steps=45), one.path, allow_change=True)
-    assert {25, 31} <= {*other.steps()} and other.config['checkpoint']['keep_steps'] == (25, 31)
-
-
-def test_fewer_steps_than_were_made_are_refused_and_recorded_nowhere(text, straight, tmp_path):
-    shutil.copytree(straight.path, tmp_path / 'run')
-    for dry_run in (True, False):
-        with pytest.raises(
-            UserError, match='run: step 30 is there already: .* at least 30 steps, not 20'
-        ):
-            pretraining.run(pretrain_config(text, train__steps=20), tmp_path / 'run', True, dry_run)
-    assert workdir.load(tmp_path / 'run').config['train']['steps'] == 30
-
-
-def test_a_finished_run_takes_another_evaluation_but_no_other_rate(text, straight, tmp_path):
-    shutil.copytree(straight.path, tmp_path / 'run')
-    assert (
-        pretraining.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True).config[
-            'eval'
-        ]['windows']
-        == 8
-    )
-    verify.run(tmp_path / 'run')  # raises if config.json differs from the trained config
-    with pytest.raises(
-        UserError,
-        match='run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: ',
-    ):
-        pretraining.run(
-            pretrain_config(text, eval__windows=8, optimizer__peak_rate=0.02),
-            tmp_path / 'run',
-            True,
-        )
-    assert workdir.load(tmp_path / 'run').config['optimizer']['peak_rate'] == 0.01
-
-
-def test_a_step_of_the_past_that_is_not_saved_is_named_and_not_recorded_as_kept(
+def test_steps_that_were_kept_for_good_stay_without_the_flag_and_those_never_saved_are_named(
     text, straight, tmp_path, capsys
 ):
     shutil.copytree(straight.path, tmp_path / 'run')
     config = pretrain_config(text, train__steps=31, checkpoint__keep_steps=(12, 25, 31))
-    run = pretraining.run(config, tmp_path / 'run', allow_change=True)
-    assert (
-        'notice: not kept, as the run has made them without saving them: 12\n'
-        in capsys.readouterr().out
-    )
-    assert run.config['checkpoint']['keep_steps'] == (25, 31)
+    one = pretraining.run(config, tmp_path / 'run', allow_change=True)
+    notice = 'notice: not kept, as the run has made them without saving them: 12\n'
+    assert notice in capsys.readouterr().out
+    other = pretraining.run(pretrain_config(text, train__steps=45), one.path, allow_change=True)
+    assert {25, 31} <= {*other.steps()} and other.config['checkpoint']['keep_steps'] == (25, 31)
 
 
-def test_weights_of_other_sizes_are_refused_by_field_before_the_text_is_read(straight, tmp_path):
-    config = pretrain_config(
-        'no such corpus',
-        init_from=str(straight.path),
-        model__n_ctx=32,
-        tokenizer__source=str(straight.path),
-    )
-    with pytest.raises(UserError, match=f'model.n_ctx is 32, that of {straight.path} is 16$'):
-        pretraining.run(config, tmp_path / 'run')
-    assert list((tmp_path / 'run').glob('*')) == []
-
-
-def test_a_run_that_made_no_step_may_become_another_one(straight, tmp_path, monkeypatch):
-    tokens = tmp_path / 'tokens'
-    config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
-    with monkeypatch.context() as patch:
-        patch.setattr(pretraining.loop, 'fit', None)
-        with pytest.raises(TypeError):
-            pretraining.run(config, tmp_path / 'run')
-    prepare(tokens, str(straight.path / 'parameters.txt'), 0.2, merges=50, processes=1)
-    other = pretrain_config('', data__tokens=str(tokens), seed=1, model__n_layer=1, train__steps=2)
-    assert pretraining.run(other, tmp_path / 'run').tokenizer() == Tokenizer.load(
-        tokens / 'tokenizer'
-    )
-
-
-def test_what_a_run_there_refuses_is_also_said_by_a_dry_run(text, straight, tmp_path):
+def test_a_finished_run_takes_another_evaluation(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'run')
-    prepare(tmp_path / 'other', str(text), 0.2, merges=50, processes=1)
-    for books, overrides, message in (
-        (text, {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
-        (text, {'train__steps': 40}, 'give --allow_change'),
-        ('', {'data__tokens': str(tmp_path / 'other')}, 'run .the vocabulary has other contents'),
-    ):
-        with pytest.raises(UserError, match=message):
-            pretraining.run(pretrain_config(books, **overrides), tmp_path / 'run', dry_run=True)
+    run = pretraining.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True)
+    assert run.config['eval']['windows'] == 8
+    verify.run(run.path)  # raises if config.json differs from the trained config
+
+
+def test_a_run_that_made_no_step_may_become_another_one(
+    straight, other_tokens, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(pretraining.loop, 'fit', None)
+    for tokens, seed in ((straight.path / 'tokens', 0), (other_tokens, 1)):
+        with pytest.raises(TypeError):
+            pretraining.run(
+                pretrain_config('', data__tokens=str(tokens), seed=seed), tmp_path / 'run'
+            )
+    run = workdir.load(tmp_path / 'run')
+    assert run.config['seed'] == 1
+    assert run.tokenizer() == Tokenizer.load(other_tokens / 'tokenizer')
 
 
 def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_they_were(
@@ -416,49 +302,31 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
     run = shutil.copytree(straight.path, tmp_path / 'run')
     more = shutil.copytree(text, tmp_path / 'more')
     (more / 'new.txt').write_text('A new file.')
-    for books, overrides, message in (
+    gone = {'tokenizer__source': 'gone'}
+    for books, fields, message in (
         (
             more,
             {},
-            'run/tokens was prepared .* corpus was .*: the run in .*/run continues .* '
-            'config.data.corpus is left out; other text needs a new --workdir$',
+            'run continues .* config.data.corpus is left out; other text needs a new --work',
         ),
-        (
-            text,
-            {'tokenizer__source': 'gone'},
-            r'^config.tokenizer.source: gone: no tokenizer '
-            r'.*: leave '
-            'config.data.corpus out to continue with it$',
-        ),
+        (text, gone, 'tokenizer.source: gone: no .*: leave config.data.corpus out to continue'),
     ):
         with pytest.raises(UserError, match=message):
-            pretraining.run(pretrain_config(books, **overrides), run)
-    assert (
-        pretraining.run(
-            pretrain_config('', tokenizer__source='gone', train__steps=31), run, True
-        ).steps()[-1]
-        == 31
-    )
+            pretraining.run(pretrain_config(books, **fields), run)
+    longer = pretraining.run(pretrain_config('', train__steps=31, **gone), run, True)
+    assert longer.steps()[-1] == 31
 
 
 @pytest.mark.parametrize(
-    'processes, message',
+    'processes, books, message',
     [
-        (
-            1,
-            'give config.data.corpus, the text to train on, or config.data.tokens, where it is '
-            'prepared$',
-        ),
-        (
-            2,
-            'with several processes run gpt1 prepare --out=DIR first, then give '
-            '--config.data.tokens=DIR$',
-        ),
+        (1, '', 'give config.data.corpus, the text to train on, or config.data.tokens, where it'),
+        (2, 'books', 'with several processes run gpt1 prepare --out=DIR first, then give --config'),
     ],
 )
 def test_text_that_is_missing_is_asked_for_in_the_way_that_these_processes_take_it(
-    tmp_path, monkeypatch, processes, message
+    tmp_path, monkeypatch, processes, books, message
 ):
     monkeypatch.setattr(pretraining.jax, 'process_count', lambda: processes)
     with pytest.raises(UserError, match=f'run/tokens: no prepared text there: {message}'):
-        pretraining.resolve(pretrain_config('books' if processes == 2 else ''), tmp_path / 'run')
+        pretraining.run(pretrain_config(books), tmp_path / 'run')

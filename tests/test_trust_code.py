@@ -1,14 +1,16 @@
 """A stranger's run executes nothing unasked: FILE:NAME in its config.json runs with --trust_code
 only."""
 
+import importlib.util
 import json
 import pathlib
 import re
-import sys
 
 import pytest
+from test_predict import MODEL, fitted, tokenizer
 
 import gpt1_jax
+import saved
 from gpt1_jax import __main__ as command_line
 from gpt1_jax import finetuning, pretraining, user_code, verify
 from gpt1_jax.ablation import ledger
@@ -37,12 +39,13 @@ def sgd(learning_rate):
     return optax.sgd(learning_rate)
 """
 # Runs each command line, a list of words, in a process that has the imports already; prints
-# [status, output] of each.
+# [status, output, whether there is a mark now] of each.
 COMMANDS = """
 import json, os, runpy, sys, tempfile
 import gpt1_jax.finetuning, gpt1_jax.verify, gpt1_jax.zero_shot, gpt1_jax.weights.export_hugging_face
 
-for words in json.loads(sys.argv[1]):
+lines, mark = json.loads(sys.argv[1])
+for words in lines:
     with tempfile.TemporaryFile() as output:
         child = os.fork()
         if child == 0:
@@ -53,7 +56,7 @@ for words in json.loads(sys.argv[1]):
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         output.seek(0)
-        print(json.dumps([status, output.read().decode()]), flush=True)
+        print(json.dumps([status, output.read().decode(), os.path.exists(mark)]), flush=True)
 """
 
 
@@ -66,13 +69,17 @@ class Stranger:
         self.file = base / 'payload.py'
         self.file.write_text(PAYLOAD)
         self.net = f'{self.file}:Net'
-        config = pretrain_config(
-            corpus(base / 'text'), model__kind=self.net, train__steps=2, checkpoint__every=1
-        )
-        self.pretrained = str(pretraining.run(config, base / 'pretrained').path)
-        tuning = finetune_config('cola', cola(base / 'CoLA'), init_from=self.pretrained)
-        finetuning.run(tuning, base / 'tuned')
-        self.tuned = str(base / 'tuned')
+        corpus(base / 'text')
+        cola(base / 'CoLA')
+        model = MODEL | {'kind': self.net, 'vocab_size': tokenizer().vocab_size}
+        user_code.trust({'model': model})
+        code = user_code.digests({'model': model})
+        path, params = fitted(base, 'cola', model=model, code=code)
+        self.tuned = str(path)
+        config = {'kind': 'pretrain', 'model': model, 'fingerprint': code}
+        del params['backbone']['embed']['specials']
+        run = saved.run(base / 'pretrained', config, tokenizer(), params['backbone'])
+        self.pretrained = str(run.path)
         self.search = base / 'search'
         self.search.mkdir()
         adopted = {'stage': 'adopt', 'idea': 'a', 'changes': {'model.kind': self.net}}
@@ -128,50 +135,33 @@ def commands(stranger):
     }
 
 
-def run_all(lines):
-    """[status, output] of each command line."""
-    found = python('-c', COMMANDS, json.dumps(lines), env={'GPT1_JAX_HUGE_PAGES': '0'}, check=0)
-    return [json.loads(line) for line in found.stdout.splitlines()]
-
-
 def test_no_program_runs_the_code_that_only_a_run_names(stranger):
     stranger.ran()
     by_program = commands(stranger)
-    without_runs = {'prepare', 'metrics'}
-    assert {*by_program} == {*command_line.PROGRAMS} - without_runs
-    if 'lm_eval' not in sys.modules and not _installed('lm_eval'):
+    assert {*by_program} == {*command_line.PROGRAMS} - {'prepare', 'metrics'}  # which read no run
+    if importlib.util.find_spec('lm_eval') is None:
         del by_program['lm_eval']
-    by_program['evaluate_only'] = ['--evaluate_only', f'--workdir={stranger.tuned}']
-    lines = [
-        ['finetune' if name == 'evaluate_only' else name, *words]
-        for name, words in by_program.items()
-    ]
-    found = run_all(lines)
-    assert not stranger.ran()
-    for words, (status, output) in zip(lines, found, strict=True):
+    lines = [[name, *words] for name, words in by_program.items()]
+    lines.append(['finetune', '--evaluate_only', f'--workdir={stranger.tuned}'])
+    trusted = [[name, *by_program[name], '--trust_code'] for name in ('generate', 'predict')]
+    given = json.dumps([lines + trusted, str(stranger.base / 'ran')])
+    shown = python('-c', COMMANDS, given, env={'GPT1_JAX_HUGE_PAGES': '0'}, check=0).stdout
+    *refused, first, second = map(json.loads, shown.splitlines())
+    for words, (status, output, ran) in zip(lines, refused, strict=True):
         place = stranger.tuned if stranger.tuned in ' '.join(words) else stranger.pretrained
         last = output.splitlines()[-1]
         place = 'baseline' if words[0] == 'ablate' else f'{place}/config.json'
         expected = f'error: {place}: config.model.kind = {stranger.net}: is code'
-        assert status == 1, (words, output)
+        assert (status, ran) == (1, False), (words, output)
         assert last.startswith(expected), (words, output)
         assert f'read {stranger.file}, then give --trust_code' in last
-    assert not (stranger.base / 'out').exists()
-
-
-def test_the_flag_runs_it(stranger):
-    by_program = commands(stranger)
-    found = run_all([[name, *by_program[name], '--trust_code'] for name in ('generate', 'predict')])
-    assert [status for status, _ in found] == [0, 0], found
-    assert stranger.ran()
+    for status, output, ran in (first, second):
+        assert (status, ran) == (0, True), output
 
 
 def test_python_runs_it_with_trust_code_and_only_that_of_this_run(fresh, tmp_path):
-    with pytest.raises(
-        UserError,
-        match=r'pretrained/config.json: config.model.kind = '
-        r'.*trust_code=True',
-    ):
+    refused = r'pretrained/config.json: config.model.kind = .*trust_code=True'
+    with pytest.raises(UserError, match=refused):
         gpt1_jax.load(fresh.pretrained)
     assert not fresh.ran()
     assert gpt1_jax.load(fresh.pretrained, trust_code=True).kind == 'pretrain'
@@ -206,23 +196,19 @@ def test_a_name_that_leads_out_of_a_library_or_has_no_file_is_one_line(name):
 
 
 def test_a_run_that_is_resumed_may_not_name_other_code(fresh, tmp_path):
-    config = pretrain_config(fresh.base / 'text', train__steps=2, checkpoint__every=1)
-    run = pretraining.run(config, tmp_path / 'run')
-    content = json.loads((run.path / 'config.json').read_text())
-    content['model']['ops'] = {'gelu': f'{fresh.file}:gelu'}
-    (run.path / 'config.json').write_text(json.dumps(content))
+    run = _edited(fresh, tmp_path, model={'ops': {'gelu': f'{fresh.file}:gelu'}})
     with pytest.raises(UserError, match='payload.py:gelu: is code'):
-        pretraining.run(config, run.path)
+        pretraining.run(pretrain_config(fresh.base / 'text', train__steps=2), run)
     assert not fresh.ran()
 
 
 @pytest.mark.parametrize(
     'model',
     [
-        {'kind': 'gpt', 'ops': [['gelu', 'PAYLOAD:gelu']]},
+        {'ops': [['gelu', 'PAYLOAD:gelu']]},
         {'kind': ['PAYLOAD:Net']},
         {'kind': 'PAYLOAD:os.system'},
-        {'kind': 'gpt', 'ops': {'gelu': 'optax:contrib._muon.jax.device_get'}},
+        {'ops': {'gelu': 'optax:contrib._muon.jax.device_get'}},
         {'kind': 'optax:lion'},
     ],
 )
@@ -234,22 +220,14 @@ def test_no_form_of_a_config_runs_anything(fresh, tmp_path, model):
 
 
 def test_verify_does_not_run_the_optimizer_of_a_stranger(fresh, tmp_path):
-    config = pretrain_config(
-        fresh.base / 'text',
-        train__steps=2,
-        checkpoint__every=1,
-        optimizer__kind=f'{fresh.file}:sgd',
-    )
+    sgd = f'{fresh.file}:sgd'
+    config = pretrain_config(fresh.base / 'text', train__steps=2, optimizer__kind=sgd)
     run = pretraining.run(config, tmp_path / 'run')
     user_code._trusted.clear()
     user_code._modules.clear()
     assert fresh.ran()
     gpt1_jax.load(run.path)  # needs no optimizer
-    with pytest.raises(
-        UserError,
-        match=r'config.json: config.optimizer.kind = .*payload.py:sgd: '
-        r'is code',
-    ):
+    with pytest.raises(UserError, match=f'config.json: config.optimizer.kind = {sgd}: is code'):
         verify.run(run.path)
     assert not fresh.ran()
 
@@ -263,7 +241,3 @@ def _edited(stranger, tmp_path, model):
     config['fingerprint'] = {}
     (directory / 'config.json').write_text(json.dumps(config))
     return directory
-
-
-def _installed(name):
-    return python('-c', f'import {name}').returncode == 0

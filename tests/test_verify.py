@@ -3,7 +3,7 @@
 import json
 import pathlib
 import shutil
-import types
+from unittest import mock
 
 import jax
 import pytest
@@ -13,7 +13,7 @@ from gpt1_jax import pretraining, verify
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import processes, sharding
-from gpt1_jax.runs import checkpoint, provenance
+from gpt1_jax.runs import checkpoint, provenance, results
 from gpt1_jax.weights import hugging_face
 from saved import flip
 from tiny import override, pretrain_config
@@ -35,13 +35,8 @@ def test_a_run_is_verified_between_its_last_two_checkpoints_or_those_that_are_na
     assert n > 30
     assert verify.run(run) == [f'steps 2 to 4 replayed: {n} arrays equal to the bit']
     assert 'equal to the bit' in capsys.readouterr().out
-    for first, last in ((0, 4), (0, 2)):
-        assert verify.run(run, first, last) == [
-            f'steps {first} to {last} replayed: {n} arrays equal to the bit'
-        ]
-    with pytest.raises(
-        UserError, match='--from_step=1 must be 0 or a saved step before 4; there are 2, 4'
-    ):
+    assert verify.run(run, 0, 2) == [f'steps 0 to 2 replayed: {n} arrays equal to the bit']
+    with pytest.raises(UserError, match='--from_step=1 must be 0 or a saved step before 4; there'):
         verify.run(run, 1, 4)
 
 
@@ -53,20 +48,16 @@ def test_one_weight_that_was_changed_and_saved_anew_is_named(run):
     abstract = pretraining.make_program(config, model, sharding.make_mesh()).state
     meta = checkpoint.read_meta(directory, 4)
     state = checkpoint.restore(directory, 4, abstract)
-    kernel = state.params['blocks']['mlp']['fc']['kernel']
-    changed = jax.device_put(kernel.at[0, 3, 5].add(0.25), kernel.sharding)
-    state.params['blocks']['mlp']['fc']['kernel'] = changed
+    layer = state.params['blocks']['mlp']['fc']
+    kernel = layer['kernel']
+    layer['kernel'] = jax.device_put(kernel.at[0, 3, 5].add(0.25), kernel.sharding)
     shutil.rmtree(directory / '4')
     writer = checkpoint.Writer(directory, 3)
     writer.save(state, {name: meta[name] for name in ('config', 'total')}, meta['quality'])
     writer.close()
-    with pytest.raises(
-        UserError,
-        match=f'steps 2 to 4 replayed: 1 of {arrays_of(run, 4)} arrays differ: '
-        r'params/blocks/mlp/fc/kernel by up to 0\.25$',
-    ):
+    changed = f'1 of {arrays_of(run, 4)} arrays differ: params/blocks/mlp/fc/kernel by up to 0.25$'
+    with pytest.raises(UserError, match=f'steps 2 to 4 replayed: {changed}'):
         verify.run(run)
-    assert verify.run(run, 0, 2)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +71,7 @@ def test_a_damaged_weight_or_token_is_named(run, pattern, message):
 
 
 @pytest.mark.parametrize(
-    'field, value',
-    [
-        ('optimizer.peak_rate', 0.02),
-        ('model.embd_dropout', 0.2),
-        ('seed', 1),
-        ('optimizer.weight_decay', 0.0),
-    ],
+    'field, value', [('optimizer.peak_rate', 0.02), ('model.embd_dropout', 0.2)]
 )
 def test_a_changed_field_of_the_config_is_named(run, field, value):
     file = run / 'config.json'
@@ -102,39 +87,34 @@ def test_another_version_of_the_code_is_noted(run, monkeypatch):
     assert verify.run(run)[1:] == [f'trained with code {recorded}, replayed with other']
 
 
+@pytest.mark.full
 @pytest.mark.parametrize('flags', ['', processes.DETERMINISTIC], ids=['as usual', 'deterministic'])
 def test_a_run_is_replayed_with_its_own_determinism_and_on_a_gpu_the_lack_of_it_is_noted(
     run, flags, monkeypatch
 ):
     file = run / 'environment.jsonl'
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    rows[-1]['environment']['XLA_FLAGS'] = ' '.join(sorted(flags.split()))
-    file.write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
-    given = types.SimpleNamespace(
-        workdir=str(run), certificate=None, from_step=None, to_step=None, tokens=None
-    )
-    started = []
-    monkeypatch.setattr(verify, 'flags', types.SimpleNamespace(FLAGS=given))
-    monkeypatch.setattr(processes, 'start', lambda deterministic: started.append(deterministic))
+    (row,) = results.read(file)
+    row['environment']['XLA_FLAGS'] = ' '.join(sorted(flags.split()))
+    file.write_text(json.dumps(row) + '\n')
+    given = dict(workdir=str(run), certificate=None, from_step=None, to_step=None, tokens=None)
+    monkeypatch.setattr(verify, 'flags', mock.Mock(FLAGS=mock.Mock(**given)))
+    start = mock.Mock()
+    monkeypatch.setattr(processes, 'start', start)
     verify.main()
-    assert started == [bool(flags)]
+    start.assert_called_once_with(deterministic=bool(flags))
     monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     read = checkpoint.read_meta
-    monkeypatch.setattr(
-        checkpoint,
-        'read_meta',
-        lambda *place: (
-            (meta := read(*place)) | {'environment': meta['environment'] | {'XLA_FLAGS': flags}}
-        ),
-    )
-    noted = [
-        line
-        for line in verify.run(run)
-        if line.startswith('trained on a GPU without --deterministic')
-    ]
-    assert len(noted) == (not flags)
+
+    def recorded(*place):
+        meta = read(*place)
+        return meta | {'environment': meta['environment'] | {'XLA_FLAGS': flags}}
+
+    monkeypatch.setattr(checkpoint, 'read_meta', recorded)
+    noted = 'trained on a GPU without --deterministic'
+    assert any(line.startswith(noted) for line in verify.run(run)) == (not flags)
 
 
+@pytest.mark.full
 def test_a_run_that_went_on_with_another_length_is_replayed_from_where_it_did(run):
     config = pretrain_config(
         '', model__n_layer=3, model__n_ctx=64, checkpoint__every=2, train__steps=6

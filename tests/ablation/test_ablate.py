@@ -1,8 +1,8 @@
 """gpt1 ablate: ideas, trials, the ledger, confirmations, adoption, kills and the report."""
 
-import pathlib
 import random
 import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -65,21 +65,12 @@ def test_what_is_written_in_an_object_store_is_refused_before_any_text_is_prepar
 
 def test_ideas_of_the_command_line_take_the_place_of_the_configs(monkeypatch):
     config = small('text', ('a: model.n_head=1',))
-    values = {
-        'config': config,
-        'idea': ['less: model.n_head=2', 'more: model.n_layer=3'],
-        'out': 'out',
-        'confirm': False,
-        'adopt': None,
-        'minutes': None,
-        'dry_run': True,
-        'certify': None,
-    }
-    flags = type('Flags', (dict,), {'__getattr__': dict.__getitem__})
-    monkeypatch.setattr(program.flags, 'FLAGS', flags(values))
+    given = ['less: model.n_head=2', 'more: model.n_layer=3']
+    flags = mock.MagicMock(config=config, idea=given, out='out')
+    monkeypatch.setattr(program.flags, 'FLAGS', flags)
     monkeypatch.setattr(program, 'run', lambda config, *_: None)
     program.main()
-    assert config.ideas == ('less: model.n_head=2', 'more: model.n_layer=3')
+    assert config.ideas == tuple(given)
 
 
 # Runs
@@ -97,10 +88,12 @@ def small(text, ideas, **fields):
 
 
 @pytest.fixture(scope='module', autouse=True)
-def long_enough():
-    """Six updates pass a unigram model."""
+def short():
+    """Six updates pass a unigram model, and trained models are not examined, but in
+    test_certificate.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts, 'SLACK', -100.0)
+        patch.setattr(trials, 'examine', lambda *_: 0.0)
         yield
 
 
@@ -141,31 +134,29 @@ def of(rows, name):
     return found
 
 
+@pytest.mark.full
 def test_a_report_has_the_differences_of_the_trials_own_losses(text, undisturbed, tmp_path):
     out, rows, _ = undisturbed
     relu = of(rows, 'squared ReLU')
+    config = small(text, ()).pretrain
     by_hand = []
-    for seed in (0, 1):
-        config = pretrain_config(
-            text, train__steps=6, eval__every=3, checkpoint__every=2, log_every=2, seed=seed
-        )
-        losses = []
-        for name in (None, f'{ROOT}/experiments/ideas/relu.py:relu_squared'):
-            config.model.ops.gelu = name
-            run = pretraining.run(config, tmp_path / f'{seed}{name is None}')
-            losses.append(
-                [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row][-1]
-            )
-        by_hand.append(losses[1] - losses[0])
-    assert relu['differences'] == pytest.approx(by_hand, abs=1e-9)
-    assert relu['nats'][0] == pytest.approx(np.mean(by_hand)) and relu['seeds'] == [0, 1]
-    assert relu['bits'][0] * relu['nats'][0] > 0 and relu['updates'] == 6
+    for name in (None, RELU.partition('=')[2].strip("'")):
+        config.model.ops.gelu = name
+        run = pretraining.run(config, tmp_path / str(name is None))
+        by_hand += [row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row][
+            -1:
+        ]
+    assert relu['differences'][0] == pytest.approx(by_hand[1] - by_hand[0], abs=1e-9)
+    assert relu['nats'][0] == pytest.approx(np.mean(relu['differences']))
+    assert relu['seeds'] == [0, 1] and relu['updates'] == 6
+    assert relu['bits'][0] * relu['nats'][0] > 0
     assert of(rows, 'same')['verdict'] == 'no difference that matters: equal in each seed'
     page = (out / 'report.md').read_text()
     assert f'| squared ReLU | {relu["nats"][0]:+.4f} (' in page
     assert (out / 'ideas.png').read_bytes()[:4] == b'\x89PNG'
 
 
+@pytest.mark.full
 def test_equal_settings_are_one_trial_and_trials_of_other_invocations_are_found(
     undisturbed, tmp_path, monkeypatch
 ):
@@ -183,102 +174,26 @@ def test_equal_settings_are_one_trial_and_trials_of_other_invocations_are_found(
     assert program.run(config, out) == rows  # nothing is written twice
 
 
-def test_the_speed_of_a_trial_is_the_median_of_its_updates(text, tmp_path, monkeypatch):
-    """Not of its rows: a row after a checkpoint may be about a single, slow update."""
-    rows = [
-        {'step': 3, 'tokens_per_s': 100.0},
-        {'step': 3, 'valid_loss': 3.0, 'valid_bits_per_byte': 1.5},
-        {'step': 4, 'tokens_per_s': 1.0},
-        {'step': 6, 'tokens_per_s': 90.0},
-        {'step': 7, 'tokens_per_s': 2.0},
-    ]
-    run = type('Run', (), {'metrics': tmp_path / 'metrics.jsonl', 'config': {'model': {}}})
-    run.steps = lambda: [7]
-    monkeypatch.setattr(trials.load, 'pretrained', lambda *_: (None, {'w': np.ones(3)}))
-    results.append(run.metrics, *rows)
-    monkeypatch.setattr(pretraining, 'run', lambda *_: run)
-    idea = build(text, {}, tmp_path)[ideas.BASELINE]
-    monkeypatch.setattr(trials, 'examine', lambda *_: 0.0)
-    row = trials.train(idea, 0, tmp_path, 'head')
-    assert row['tokens_per_s'] == 90.0 and row['loss'] == 3.0 and row['parameters'] == 3
-
-
-def screened(idea, middle, width=0.1, stage='screen', baseline='new', **more):
-    """A row of the ledger, as the report reads it, of trials that have its name and baseline."""
-    found = [middle, middle - width, middle + width]
-    return {
-        'key': f'{stage} {idea} {baseline}',
-        'stage': stage,
-        'idea': idea,
-        'changes': {},
-        'code': {},
-        'baseline': baseline,
-        'seeds': [0],
-        'updates': 6,
-        'runs': [[f'{idea} {baseline}', f'baseline {baseline}']],
-        'differences': [middle],
-        'nats': found,
-        'bits': found,
-        'p': 0.5,
-        'least': 0.005,
-        'speed': 1.2,
-        'equal_time': None,
-        'warning': None,
-        'verdict': 'cannot tell',
-    } | more
-
-
-def trial_of(key, bits):
-    return {
-        'key': key,
-        'loss': bits,
-        'bits_per_byte': bits,
-        'curve': [],
-        'changes': {},
-        'parameters': 1,
-        'updates': 6,
-        'tokens_per_s': 1.0,
-    }
-
-
-def test_a_report_keeps_the_trials_of_an_earlier_baseline_apart(tmp_path):
-    rows = [screened('a', 0.1, baseline='old'), screened('b', 0.2)]
-    losses = {'a old': 2.1, 'baseline old': 2.0, 'b new': 1.7, 'baseline new': 1.5}
-    report.write(tmp_path, rows, 'new', [trial_of(*pair) for pair in losses.items()], 'About.')
-    page = (tmp_path / 'report.md').read_text()
-    assert '| baseline |  | 1.5000 (1.5000 to 1.5000) | ' in page
-    assert '| baseline (earlier baseline) |  | 2.0000 (2.0000 to 2.0000) | ' in page
-    assert 'a (earlier baseline) | ' in page and '| 1.20? |' in page
+def screened(idea, middle, **more):
+    """A row of the ledger, as the report reads it."""
+    found = [middle, middle - 0.1, middle + 0.1]
+    row = dict(key=idea, stage='screen', idea=idea, changes={}, code={}, baseline='new', seeds=[0])
+    row |= dict(updates=6, runs=[[idea, 'base']], differences=[middle], nats=found, bits=found)
+    row |= dict(p=0.5, least=0.005, speed=1.2, equal_time=None, warning=None, verdict='cannot tell')
+    return row | more
 
 
 def test_an_idea_counts_again_with_other_code_and_not_with_more_seeds():
+    first = screened('a', 0.1, code={'mine.py:f': '1'})
     rows = [
-        screened('a', 0.1, code={'mine.py:f': '1'}),
-        screened('a', 0.1, code={'mine.py:f': '1'}, seeds=[0, 1]),
-        screened('a', 0.1, code={'mine.py:f': '2'}),
+        first,
+        first | {'seeds': [0, 1]},
+        first | {'code': {'mine.py:f': '2'}},
         {'stage': 'planned', 'key': 'plan', 'ideas': {'a': {}, 'b': {}}},
         screened('a', -0.1, stage='confirm', planned='plan'),
     ]
     lines = report.summary(rows, 'new')
     assert lines[:2] == ['Comparisons that were screened: 2.', 'Confirmations, on fresh seeds: 2.']
-
-
-def test_the_table_of_a_command_has_its_own_ideas():
-    rows = [screened('a', 0.1), screened('b', 0.2), screened('b', 0.3, baseline='old')]
-    table = report.differences(rows, 'screen', 'new', {'b'})
-    assert len(table) == 3 + bool(not table[-1]) and table[2].startswith('| b | +0.2000 (')
-
-
-def test_the_picture_is_as_wide_as_its_means_and_confirmations():
-    rows = [
-        screened('a', -0.1, 5.0),
-        screened('b', 0.02, 0.3, 'confirm'),
-        screened('diverged', 900.0),
-        screened('one seed', -0.01) | {'bits': [-0.01, None, None]},
-    ]
-    assert report.reach(rows) == pytest.approx(0.32)
-    assert report.reach(rows[:1]) == pytest.approx(0.2)
-    assert report.reach(rows[2:3]) > 0
 
 
 @pytest.mark.parametrize('loss, warned', [(9.0, True), (0.1, False)])
@@ -316,21 +231,17 @@ def test_an_idea_about_rounding_or_speed_alone_is_trained(text, tmp_path):
 def test_a_changed_file_or_text_is_another_trial(text, tmp_path, monkeypatch):
     """Not a file in another place."""
     monkeypatch.setattr(user_code, '_everything_trusted', True)
-    keys = []
-    for place, contents in (('a', 'relu'), ('b', 'silu'), ('c', 'relu')):
-        idea = tmp_path / place / 'idea.py'
-        idea.parent.mkdir()
-        idea.write_text(f'import jax\n\n\ndef f(x):\n    return jax.nn.{contents}(x)\n')
-        changes = {'model.ops.gelu': f'{idea}:f'}
-        code = ideas.hashes(changes)
-        several = {ideas.BASELINE: {}, 'a': changes}
-        base = small(text, ()).pretrain
-        found = ideas.build(base, several, tmp_path / place, {}, code={'a': code})['a']
-        assert found.code == code and found.changes == changes
-        keys.append(found.key(0))
-    assert keys[0] != keys[1] and keys[0] == keys[2] != found.key(1)
-    other_text = found._replace(manifest=found.manifest | {'fingerprint': 'x'})
-    assert other_text.key(0) != keys[2]
+    monkeypatch.setattr(pretraining.causality, 'check', lambda *_: None)
+    found = []
+    for place, contents in (('a', 'x'), ('b', '2 * x'), ('c', 'x')):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / 'idea.py').write_text(f'def f(x):\n    return {contents}\n')
+        several = {'a': {'model.ops.gelu': f'{tmp_path}/{place}/idea.py:f'}}
+        found.append(build(text, several, tmp_path / 'out')['a'])
+    a, b, c = (idea.key(0) for idea in found)
+    assert a == c != b and c != found[2].key(1)
+    other_text = found[2].manifest | {'fingerprint': 'x'}
+    assert found[2]._replace(manifest=other_text).key(0) != c
 
 
 def test_a_longer_trial_has_all_that_counts_updates_in_proportion(text, tmp_path):
@@ -345,30 +256,26 @@ def test_a_longer_trial_has_all_that_counts_updates_in_proportion(text, tmp_path
 @pytest.mark.full
 def test_minutes_become_a_number_of_updates_that_stays(text, tmp_path, monkeypatch, capsys):
     asked = []
-
-    def steps_in(minutes, program, config, batches):
-        asked.append(minutes)
-        return 4
-
-    monkeypatch.setattr(pretraining, '_steps_in', steps_in)
+    monkeypatch.setattr(pretraining, '_steps_in', lambda minutes, *_: asked.append(minutes) or 4)
+    monkeypatch.setattr(trials, 'train', simulated({}))
     config = small(text, ('2 heads: model.n_head=2',))
     out = tmp_path / 'out'
-    rows = program.run(config, out, minutes=5)
+    for _ in range(2):
+        rows = program.run(config, out, minutes=5)
     assert [row['stage'] for row in rows] == ['timed', 'screen'] and rows[1]['updates'] == 4
-    assert len(program.run(config, out, minutes=5)) == 2 and asked == [5]
     config.pretrain.model.n_embd = 32  # another baseline has its own number
-    capsys.readouterr()
     program.run(config, out, minutes=5, dry_run=True)
     assert asked == [5, 5]
-    assert capsys.readouterr().out.count('prepared before') == 1  # the timed run has a log
-    shutil.rmtree(out / 'runs')
-    (out / 'results.jsonl').unlink()
-    program.run(config, out, minutes=5, dry_run=True)
-    assert 'in all 4 trials, 2,048 tokens to train on: about 0:20:00' in capsys.readouterr().out
-    program.run(config, out, confirm=True, minutes=5, dry_run=True)
-    assert 'in all 14 trials, 14,336 tokens to train on: about 2:20:00' in capsys.readouterr().out
+    shutil.rmtree(out)
+    for confirm, said in (
+        (False, 'in all 4 trials, 2,048 tokens to train on: about 0:20:00'),
+        (True, 'in all 14 trials, 14,336 tokens to train on: about 2:20:00'),
+    ):
+        program.run(config, out, confirm=confirm, minutes=5, dry_run=True)
+        assert said in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_dry_run_trains_nothing_and_estimates_from_trials_that_are_done(
     text, undisturbed, capsys, tmp_path
 ):
@@ -388,7 +295,8 @@ def test_a_dry_run_trains_nothing_and_estimates_from_trials_that_are_done(
 
 @pytest.fixture(scope='module')
 def searched(text, tmp_path_factory):
-    """(directory, config) of a search with an idea that helps, one that harms, and code."""
+    """(directory, config) of a search with an idea that helps, one that harms, and code, whose file
+    is edited while it is trained."""
     out = tmp_path_factory.mktemp('searched')
     ideas_file = out / 'mine.py'
     ideas_file.write_text('def gelu(x):\n    return 1.7 * x\n')
@@ -402,13 +310,21 @@ def searched(text, tmp_path_factory):
         confirm_seeds=3,
     )
     config.pretrain.optimizer.peak_rate = 1e-5
-    program.run(config, out / 'out')
+    train = trials.train
+
+    def edit(*given):
+        ideas_file.write_text('# the next idea')
+        return train(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, 'train', edit)
+        program.run(config, out / 'out')
     return out / 'out', config
 
 
 @pytest.fixture
 def search(searched, tmp_path, monkeypatch):
-    """A copy of the search, in a process that has trusted nothing, and a config without ideas."""
+    """The search, moved, in a process that has trusted nothing, and a config without ideas."""
     monkeypatch.setattr(user_code, '_trusted', set())
     out = tmp_path / 'out'
     shutil.copytree(searched[0], out)
@@ -419,13 +335,15 @@ def search(searched, tmp_path, monkeypatch):
 
 @pytest.mark.full
 def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
-    search, monkeypatch
+    search, monkeypatch, capsys
 ):
     out, config = search
     with pytest.raises(
         UserError, match=r'^code: .*mine-\w+.py:gelu: is code, .* give --trust_code'
     ):
         program.run(config, out, confirm=True)
+    with pytest.raises(UserError, match='^--adopt=code: is not confirmed .*; believed: none'):
+        program.run(config, out, adopt='code')
     monkeypatch.setattr(user_code, '_everything_trusted', True)
     rows = program.run(config, out, confirm=True)
     confirmed = [row for row in rows if row['stage'] == 'confirm']
@@ -437,23 +355,11 @@ def test_only_what_looks_better_is_confirmed_on_fresh_seeds_at_twice_the_length(
     assert sorted(trained) == sorted([1000, 1001, 1002] * 3)
     page = (out / 'report.md').read_text()
     assert 'Believed to be better: code, faster.' in page and 'to confirm: none.' in page
-    before = len(rows)
-    assert len(program.run(config, out, confirm=True)) == before  # nothing is left to confirm
+    assert program.run(config, out, confirm=True) == rows  # nothing is left to confirm
 
-
-@pytest.mark.full
-def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeypatch, capsys):
-    out, config = search
-    with pytest.raises(UserError, match='^--adopt=code: is not confirmed .*; believed: none'):
-        program.run(config, out, adopt='code')
-    monkeypatch.setattr(user_code, '_everything_trusted', True)
-    program.run(config, out, confirm=True)
-    rows = program.run(config, out, adopt='code')
-    adopted = rows[-1]
-    assert adopted['stage'] == 'adopt' and adopted['changes'].keys() == {
-        'model.ops.gelu',
-        'optimizer.peak_rate',
-    }
+    # What is adopted is part of the baseline of what follows
+    adopted = program.run(config, out, adopt='code')[-1]
+    assert adopted['stage'] == 'adopt' and adopted['changes'] == of(confirmed, 'code')['changes']
     config.ideas = ('2 heads: model.n_head=2',)
     last = program.run(config, out)[-1]
     trained = {row['key']: row for row in results.read(out / 'results.jsonl')}
@@ -471,51 +377,13 @@ def test_an_adopted_idea_is_part_of_the_baseline_of_what_follows(search, monkeyp
     capsys.readouterr()
     config.ideas = ()
     program.run(config, out, confirm=True)
-    assert (
-        'nothing to confirm: no screened idea looks better. Of the screens 3 had another base'
-        in (capsys.readouterr().out)
-    )
-
-
-@pytest.mark.full
-def test_a_file_may_be_edited_while_its_ideas_are_trained_confirmed_and_adopted(
-    text, tmp_path, monkeypatch
-):
-    """The trials of all stages have the code that was screened."""
-    monkeypatch.chdir(tmp_path)
-    file = pathlib.Path('mine.py')
-    file.write_text('def gelu(x):\n    return 1.7 * x\n')
-    config = small(text, ('code: model.ops.gelu=mine.py:gelu optimizer.peak_rate=3e-3',))
-    config.pretrain.optimizer.peak_rate = 1e-5
-    config.confirm_seeds = 3
-    train = trials.train
-
-    def edit(idea, *others):
-        file.write_text('# the next idea')
-        return train(idea, *others)
-
-    monkeypatch.setattr(trials, 'train', edit)
-    program.run(config, pathlib.Path('out'))
-    config.ideas = ()
-    program.run(config, pathlib.Path('out'), confirm=True)
-    screen, _, confirmation, adoption = program.run(config, pathlib.Path('out'), adopt='code')
-    assert screen['code'] == confirmation['code'] and confirmation['verdict'] == 'better'
-    (copy,) = pathlib.Path('out', 'code').iterdir()
-    assert copy.read_text() == 'def gelu(x):\n    return 1.7 * x\n'
-    assert adoption['changes'] == screen['changes'] and adoption['code'] == screen['code']
-    assert f"'{copy.resolve()}:gelu'" in pathlib.Path('out', 'baseline.py').read_text()
-    file.write_text('def gelu(x):\n    return 1.8 * x\n')
-    config.ideas = ('code: model.ops.gelu=mine.py:gelu',)
-    again = program.run(config, pathlib.Path('out'))[-1]
-    assert again['stage'] == 'screen' and again['code'] != screen['code']
-    # A search may be moved, but not edited
-    monkeypatch.setattr(user_code, '_everything_trusted', True)
-    shutil.move('out', 'moved')
-    config.ideas = ('2 heads: model.n_head=2',)
-    assert program.run(config, pathlib.Path('moved'))[-1]['baseline'] == again['baseline']
-    pathlib.Path('moved', 'code', copy.name).write_text('# edited')
+    nothing = 'nothing to confirm: no screened idea looks better. Of the screens 3 had another base'
+    assert nothing in capsys.readouterr().out
+    (code,) = (out / 'code').iterdir()
+    assert code.read_text() == 'def gelu(x):\n    return 1.7 * x\n'
+    code.write_text('# edited')
     with pytest.raises(UserError, match="^idea 'code': .*mine-.*py:gelu, which has changed since"):
-        program.run(config, pathlib.Path('moved'))
+        program.run(config, out)
 
 
 def test_nothing_is_written_through_links(tmp_path):
@@ -555,21 +423,12 @@ def simulated(losses):
         loss = losses.get(idea.name, 3.0)
         if isinstance(loss, Exception):
             raise loss
-        row = {
-            'key': idea.key(seed),
-            'idea': idea.name,
-            'changes': idea.changes,
-            'seed': seed,
-            'loss': loss + seed / 100,
-            'bits_per_byte': (loss + seed / 100) / 2,
-            'curve': [(6, loss + seed / 100, (loss + seed / 100) / 2)],
-            'updates': idea.config.train.steps,
-            'tokens': idea.tokens,
-            'text': {'digest': 't', 'tokenizer': 'a'},
-            'ledger': head,
-            'parameters': 1,
-            'tokens_per_s': 1000.0,
-        }
+        loss += seed / 100
+        bits = loss / 2
+        row = dict(key=idea.key(seed), idea=idea.name, changes=idea.changes, seed=seed, ledger=head)
+        row |= dict(loss=loss, bits_per_byte=bits, curve=[(6, loss, bits)], tokens=idea.tokens)
+        row |= dict(updates=idea.config.train.steps, text={'digest': 't', 'tokenizer': 'a'})
+        row |= dict(parameters=1, tokens_per_s=1000.0)
         results.append(out / 'results.jsonl', row)
         return row
 
@@ -592,22 +451,6 @@ def test_without_its_baseline_a_search_stops(text, tmp_path, monkeypatch):
     with pytest.raises(UserError, match='^trials failed: baseline: ValueError: no$'):
         program.run(small(text, ('a: model.n_head=1',)), tmp_path / 'out')
     assert not (tmp_path / 'out' / 'results.jsonl').exists()
-
-
-@pytest.mark.full
-def test_a_failed_trial_is_named_and_what_can_be_compared_of_the_others_is(text, tmp_path):
-    """Another vocabulary is compared in bits a byte."""
-    given = (
-        'diverges: optimizer.peak_rate=1e30 optimizer.clip=0.0',
-        '80 merges: tokenizer.merges=80',
-    )
-    with pytest.raises(UserError, match='^trials failed: diverges: loss (?!.*diverges)'):
-        program.run(small(text, given), tmp_path / 'out')
-    failed, other = ledger.read(tmp_path / 'out')
-    assert failed['verdict'].startswith('failed: loss ')
-    assert other['nats'] is None and other['bits'] is not None and len(other['seeds']) == 2
-    page = (tmp_path / 'out' / 'report.md').read_text()
-    assert '| 80 merges | n/a | ' in page and '| failed: loss ' in page
 
 
 @pytest.mark.full
@@ -646,16 +489,10 @@ def edited(out, change):
     'change, message',
     [
         (lambda lines: lines[1:], 'line 1: does not follow the line before'),
-        (lambda lines: [lines[0], lines[2]], 'line 2: does not follow the line before'),
         (lambda lines: lines[:2], 'lines are missing at its end'),
-        (lambda lines: [], 'lines are missing at its end'),
         (
             lambda lines: [lines[0].replace('0.005', '0.006', 1), *lines[1:]],
             'line 2: does not follow the line before',
-        ),
-        (
-            lambda lines: [lines[0].replace('"changes"', '"dhanges"'), *lines[1:]],
-            "line 1: its field 'changes' is missing or damaged",
         ),
         (
             lambda lines: [lines[0].replace('"equal_time"', '"equal_tima"'), *lines[1:]],

@@ -56,10 +56,6 @@ def with_better_curve(contents):
     contents['trials'][0]['curve'][-1][1] -= 0.1
 
 
-def without_a_line(contents):
-    del contents['ledger'][0]
-
-
 def without_a_line_and_chained(contents):
     contents['ledger'].insert(0, copy.deepcopy(contents['ledger'][0]))  # an earlier confirmation
     chained(contents['ledger'])
@@ -67,10 +63,6 @@ def without_a_line_and_chained(contents):
 
 def without_a_trial(contents):
     contents['trials'].pop()
-
-
-def of_another_idea(contents):
-    contents['confirmation'] = '0' * 16
 
 
 def without_a_field(contents):
@@ -83,10 +75,8 @@ def without_a_field(contents):
         (with_better_p, 'p of the confirmation is '),
         (with_better_loss, 'its loss is not that of its curve'),
         (with_better_curve, 'differences of the confirmation is '),
-        (without_a_line, 'ledger: line 1: does not follow the line before'),
         (without_a_line_and_chained, 'was trained after other lines than its ledger has'),
         (without_a_trial, 'of the confirmation is missing'),
-        (of_another_idea, 'its ledger lacks the confirmation of '),
         (without_a_field, "its field 'rounding' is missing or damaged"),
     ],
     ids=lambda value: getattr(value, '__name__', ''),

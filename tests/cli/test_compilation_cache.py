@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from tiny import ROOT
 
 PROGRAM = """
@@ -19,31 +21,26 @@ print(float(jax.jit(lambda x: x * 2 + 1)(3.0)))
 """
 
 
-def output(code, **environment):
+def output(**environment):
     clean = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(('JAX_', 'GPT1_JAX_', 'GLIBC_'))
     }
-    return subprocess.run(
-        [sys.executable, *code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env=clean | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)} | environment,
-    ).stdout.split()
+    environment = clean | {'JAX_PLATFORMS': 'cpu'} | environment
+    words = [sys.executable, '-c', PROGRAM]
+    return subprocess.check_output(words, text=True, cwd=ROOT, env=environment).split()
 
 
+@pytest.mark.full
 def test_compiled_programs_are_kept_by_the_kind_of_host_unless_the_user_has_a_cache_or_there_is_no_place(
     tmp_path,
 ):
-    directory, result = output(['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path))
+    cache = str(tmp_path)
+    directory, result = output(GPT1_JAX_CACHE=cache)
     assert result == '7.0' and pathlib.Path(directory).parent == tmp_path / 'programs'
     assert any(pathlib.Path(directory).iterdir())
     mine = str(tmp_path / 'mine')
-    assert output(
-        ['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path), JAX_COMPILATION_CACHE_DIR=mine
-    ) == [mine, '7.0']
+    assert output(GPT1_JAX_CACHE=cache, JAX_COMPILATION_CACHE_DIR=mine) == [mine, '7.0']
     (tmp_path / 'file').write_text('')
-    assert output(['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path / 'file')) == ['None', '7.0']
+    assert output(GPT1_JAX_CACHE=str(tmp_path / 'file')) == ['None', '7.0']

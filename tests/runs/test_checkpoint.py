@@ -1,7 +1,6 @@
 """A checkpoint restores the same arrays on any mesh, or a line says why it cannot."""
 
 import errno
-import itertools
 import math
 import os
 import shutil
@@ -61,12 +60,10 @@ def test_a_step_whose_meta_is_damaged_is_not_deleted_and_hinders_no_save(tmp_pat
     program, _ = saved(tmp_path, 3)
     flip(tmp_path / '2' / 'meta' / 'data.json')
     writer = checkpoint.Writer(tmp_path, keep_latest=1)
-    state = checkpoint.restore(tmp_path, 3, program.state)
-    for _ in range(2):
-        state = advanced(program, state)
-        writer.save(state, {})
+    writer.save(advanced(program, checkpoint.restore(tmp_path, 3, program.state)), {})
     writer.close()
-    assert checkpoint.steps(tmp_path) == [2, 3, 5]  # 3 is the best of those that can be judged
+    # 3 is the best of those that can be judged
+    assert checkpoint.steps(tmp_path) == [2, 3, 4]
 
 
 def test_a_deletion_cut_short_leaves_no_step_and_is_finished_by_the_next_run(tmp_path):
@@ -81,8 +78,9 @@ def test_a_deletion_cut_short_leaves_no_step_and_is_finished_by_the_next_run(tmp
 def test_the_digest_of_parameters_sees_them_and_no_state_of_the_optimizer(tmp_path):
     program = make()
     writer = checkpoint.Writer(tmp_path, keep_latest=3)
+    fresh = program.init(jnp.uint32(0))
     # The rate of the first update is zero.
-    trained = advanced(program, advanced(program, program.init(jnp.uint32(0))))
+    trained = advanced(program, advanced(program, fresh))
     fresh = program.init(jnp.uint32(0))
     writer.save(trained, {})
     writer.save(trained._replace(step=jnp.int32(3), opt_state=fresh.opt_state), {})
@@ -147,43 +145,35 @@ def test_values_changed_behind_orbax_are_caught_by_their_digest_and_a_reading_er
 def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_path, monkeypatch):
     """Stands in for a full disk where none can be made; the next Writer goes on from the steps
     before."""
-    program = make()
-    writer = checkpoint.Writer(tmp_path, keep_latest=9)
-    state = program.init(jnp.uint32(0))
-    real = ocp.handlers.JsonHandler._background_save
-    for step in range(1, 4):
-        if step == 3:
+    program, _ = saved(tmp_path, 2)
 
-            async def full(self, directory, checkpointable, **options):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    async def full(*_, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-            monkeypatch.setattr(ocp.handlers.JsonHandler, '_background_save', full)
-        state = advanced(program, state)
-        writer.save(state, {})
-    line = r'3: cannot be written \(No space left on device\); complete steps: 1, 2$'
-    with pytest.raises(CheckpointError, match=line):
+    def save_third():
+        writer = checkpoint.Writer(tmp_path)
+        writer.save(advanced(program, checkpoint.restore(tmp_path, 2, program.state)), {})
+        return writer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ocp.handlers.JsonHandler, '_background_save', full)
+        writer = save_third()
+        line = r'3: cannot be written \(No space left on device\); complete steps: 1, 2$'
+        with pytest.raises(CheckpointError, match=line):
+            writer.close()
         writer.close()
-    writer.close()
-    monkeypatch.setattr(ocp.handlers.JsonHandler, '_background_save', real)
     assert checkpoint.steps(tmp_path) == [1, 2]
-    writer = checkpoint.Writer(tmp_path, keep_latest=9)
-    state = checkpoint.restore(tmp_path, 2, program.state)
-    writer.save(advanced(program, state), {})
-    writer.close()
-    assert checkpoint.steps(tmp_path) == [1, 2, 3] and len(list(tmp_path.iterdir())) == 3
+    save_third().close()
+    assert checkpoint.steps(tmp_path)[-1] == 3
 
 
 def test_the_digest_sees_two_flipped_signs_and_two_swapped_values():
-    x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    signs = x.copy()
-    swapped = x.copy()
-    signs[1, 1:3] *= -1
-    swapped[0, 1], swapped[2, 2] = x[2, 2], x[0, 1]
-    digests = {
-        checkpoint.describe({'count': jnp.asarray(v)})['count']['digest']
-        for v in (x, signs, swapped, x.T.copy())
-    }
-    assert len(digests) == 4
+    x = np.arange(12, dtype=np.float32)
+    signs = np.where((x == 4) | (x == 5), -x, x)
+    swapped = x[[0, 1, 2, 3, 4, 10, 6, 7, 8, 9, 5, 11]]
+    several = (x, signs, swapped)
+    digests = {checkpoint.describe({'x': jnp.asarray(v)})['x']['digest'] for v in several}
+    assert len(digests) == 3
 
 
 def test_a_model_of_another_shape_is_told_which_array_differs(whole):
@@ -207,23 +197,14 @@ def test_every_mesh_reads_to_the_bit_what_every_mesh_wrote(tmp_path):
         trained, _ = one.step(trained, place(one, {'tokens': tokens}), hyper(peak=0.1, warmup=1))
     trained = jax.device_get(trained)
     expected = leaves((trained.params, trained.opt_state))
-    like = {
-        mesh: pretraining(model, mesh).state
-        for mesh in ((1, 1, 1), (1, 2, 1), (1, 2, 2), (2, 2, 2))
-    }
-    for source, target in itertools.product(like, repeat=2):
-        directory = tmp_path / str(source)
-        if not directory.exists():
-            writer = checkpoint.Writer(directory)
-            writer.save(
-                jax.tree.map(
-                    lambda x, like: jax.device_put(x, like.sharding), trained, like[source]
-                ),
-                {},
-            )
-            writer.close()
-        state = checkpoint.restore(directory, 2, like[target])
-        assert same(state, expected) and int(state.step) == 2, (source, target)
-        for x, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(like[target])):
-            assert x.sharding == wanted.sharding, (source, target)
-        assert len(state.params['embed']['tokens'].sharding.device_set) == math.prod(target)
+    meshes = (1, 1, 1), (1, 2, 2), (2, 2, 2)
+    like = [pretraining(model, mesh).state for mesh in meshes]
+    for number, source in enumerate(like):
+        writer = checkpoint.Writer(tmp_path / str(number))
+        writer.save(jax.tree.map(lambda x, to: jax.device_put(x, to.sharding), trained, source), {})
+        writer.close()
+        for target in like:
+            state = checkpoint.restore(tmp_path / str(number), 2, target)
+            assert same(state, expected) and int(state.step) == 2
+            for x, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(target)):
+                assert x.sharding == wanted.sharding

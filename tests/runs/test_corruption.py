@@ -9,6 +9,7 @@ import gc
 import random
 import shutil
 
+import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
@@ -44,21 +45,15 @@ def damages(data, flips, rng):
     """(name, damaged bytes or None for removed) of a file's bytes: cut short, gone, and `flips` of
     its bits, one at a time, at places spread evenly; and eight bytes in a row."""
     yield 'removed', None
-    for length in sorted({0, len(data) // 2, len(data) - 1} - {len(data)}):
+    for length in {0, len(data) // 2, len(data) - 1} - {len(data)}:
         yield f'cut to {length} of {len(data)} bytes', data[:length]
-    for place in sorted(
-        {int(i * (len(data) - 1) / max(flips - 1, 1)) for i in range(flips if data else 0)}
-    ):
-        bit = rng.randrange(8)
-        yield (
-            f'bit {bit} of byte {place} flipped',
-            data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :],
-        )
+    for place in {*np.linspace(0, len(data) - 1, flips if data else 0).astype(int).tolist()}:
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << rng.randrange(8)
+        yield f'a bit of byte {place} flipped', bytes(flipped)
     middle = len(data) // 2
-    yield (
-        'eight bytes inverted',
-        data[:middle] + bytes(b ^ 255 for b in data[middle : middle + 8]) + data[middle + 8 :],
-    )
+    inverted = bytes(b ^ 255 for b in data[middle : middle + 8])
+    yield 'eight bytes inverted', data[:middle] + inverted + data[middle + 8 :]
 
 
 def outcome(real, directory, blamed):
@@ -102,33 +97,22 @@ def test_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path, few):
         arrays = max((step / 'params').rglob('d/*'), key=lambda p: p.stat().st_size)
         files = [step / 'meta' / 'data.json', arrays, step / 'opt_state' / 'manifest.ocdbt']
     for path in files:
-        name = path.relative_to(step).as_posix()
-        for number, (what, data) in enumerate(damages(path.read_bytes(), 2 if few else 24, rng)):
-            copy = shutil.copytree(real[0], tmp_path / f'{name.replace("/", "_")}-{number}')
+        name = path.relative_to(step)
+        for what, data in damages(path.read_bytes(), 2 if few else 24, rng):
+            copy = shutil.copytree(real[0], tmp_path / f'{name.parts[0]}-{counts.total()}')
             victim = copy / str(STEP) / name
             victim.unlink() if data is None else victim.write_bytes(data)
             try:
-                counts[outcome(real, copy, name.partition('/')[0])] += 1
+                counts[outcome(real, copy, name.parts[0])] += 1
             except BaseException as error:
                 error.add_note(f'{name}: {what}')
                 raise
             shutil.rmtree(copy)
-    print(
-        f'\ncorruption run: {len(files)} files, {counts.total():,} damages: {counts["named"]:,} '
-        f'reported by name, {counts["identical"]:,} restored to the bit, 0 wrong values'
-    )
-    assert (
-        counts['named'] > 3 * len(files)
-        if few
-        else min(counts['named'], counts['identical']) > len(files)
-    )
-
-
-@pytest.mark.parametrize('item', ['meta', 'params', 'opt_state'])
-def test_a_whole_item_that_is_gone_is_named(real, tmp_path, item):
-    copy = shutil.copytree(real[0], tmp_path / 'copy')
-    shutil.rmtree(copy / str(STEP) / item)
-    assert outcome(real, copy, f'{item} is damaged') == 'named'
+    print(f'\ncorruption run: {len(files)} files, {dict(counts)}, 0 wrong values')
+    if few:
+        assert counts['named'] > 3 * len(files)
+    else:
+        assert min(counts['named'], counts['identical']) > len(files)
 
 
 def test_a_file_of_an_array_that_is_gone_is_named_and_no_other_array_s_error_is_printed(

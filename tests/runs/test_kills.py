@@ -6,7 +6,7 @@ import time
 import pytest
 
 from gpt1_jax.runs import checkpoint, results, workdir
-from many_processes import worker
+from many_processes import wait_for, worker
 from short_runs import arrays, rows
 from tiny import corpus
 
@@ -35,57 +35,33 @@ def test_kills_change_nothing(tmp_path, monkeypatch, kills, steps, devices):
     compiling; the others up to a second after it, so that many fall into the saves, which never
     stop."""
     if devices is None:  # nothing compiled by another start, either
-        for name in (
-            'XLA_FLAGS',
-            'JAX_COMPILATION_CACHE_DIR',
-            'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS',
-        ):
+        for name in ('XLA_FLAGS', 'JAX_COMPILATION_CACHE_DIR'):
             monkeypatch.delenv(name, raising=False)
-
-    def start(directory):
-        return worker(
-            corpus_dir,
-            directory,
-            devices,
-            train__steps=steps,
-            log_every=1,
-            eval__every=50,
-            checkpoint__every=3,
-        )
-
-    corpus_dir = corpus(tmp_path / 'text')
+    text = corpus(tmp_path / 'text')
+    often = dict(train__steps=steps, log_every=1, eval__every=50, checkpoint__every=3)
     killed = tmp_path / 'killed'
     rng = random.Random(0)
-    progress = []
-    while len(progress) < kills or not progress[-1]:  # the last of them after a save
-        saved = (checkpoint.steps(killed / 'checkpoints') or [0])[-1]
-        assert saved < steps, f'finished after {len(progress)} kills: train for more steps'
+    progress = [0]  # the latest step that is saved, after each kill
+    while len(progress) <= kills or not progress[-1]:  # the last of them after a save
+        assert progress[-1] < steps, f'finished after {progress}: train for more steps'
         before = last_step(killed)
-        process = start(killed)
-        deadline = time.monotonic() + 300
+        process = worker(text, killed, devices, **often)
         if rng.random() < 0.2:
             time.sleep(rng.uniform(0, 8))
         else:  # a continued run first drops the rows after its checkpoint, then writes new ones
-            while (
-                last_step(killed) in (before, saved)
-                and process.poll() is None
-                and time.monotonic() < deadline
-            ):
-                time.sleep(0.02)
+            wait_for(lambda: last_step(killed) not in (before, progress[-1]), process)
             time.sleep(rng.uniform(0, 1))
         process.kill()
         assert process.wait() == -9, process.stderr.read()
         progress.append((checkpoint.steps(killed / 'checkpoints') or [0])[-1])
-        assert progress[-1] >= saved, (
-            f'kill {len(progress)}: step {saved} was saved, now the latest is {progress[-1]}'
-        )
+        assert progress[-1] >= progress[-2], progress
     runs = []
     for directory in (killed, tmp_path / 'whole'):
-        process = start(directory)
+        process = worker(text, directory, devices, **often)
         assert process.wait() == 0, process.stderr.read()
         runs.append(workdir.load(directory))
         flags = checkpoint.read_meta(runs[-1].checkpoints, steps)['environment']['XLA_FLAGS']
         assert flags == (f'--xla_force_host_platform_device_count={devices}' if devices else '')
     assert arrays(runs[0], steps) == arrays(runs[1], steps) and rows(runs[0]) == rows(runs[1])
     assert sum('loss' in row for row in rows(runs[0])) == steps
-    print(f'{len(progress)} kills, checkpoints after them at steps {progress}')
+    print(f'kills, checkpoints after them at steps {progress}')

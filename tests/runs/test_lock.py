@@ -108,9 +108,6 @@ def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_pa
         ({}, False),
         ({'numbers': 'pid:[1]'}, True),
         ({'machine': 'another'}, True),
-        ({'pid': os.getpid()}, True),
-        ({'numbers': None}, True),
-        ({'pid': -1}, True),
         ({'pid': 10**30}, True),
     ],
 )
@@ -156,14 +153,13 @@ def test_in_a_store_a_process_of_another_machine_that_is_gone_is_waited_for(tmp_
 
 def test_in_a_store_a_process_that_was_overwritten_stops(tmp_path):
     place = storage.path(f'{emulator.bucket()}/{tmp_path.name}/run')
+    record = {'id': 'another', 'host': 'far', 'pid': 7, 'since': 'May'}
     with lock.hold(place) as held:
-        record = {'id': 'another', 'host': 'far', 'pid': 7, 'since': 'May'}
         storage.write_json(place / lock.FILE, record)
-        deadline = time.monotonic() + 10
-        while held._other is None and time.monotonic() < deadline:
-            time.sleep(0.05)
         with pytest.raises(UserError, match='process .pid 7 on far, since May. has taken over'):
-            held.check()
+            for _ in range(200):
+                time.sleep(0.05)
+                held.check()
     assert storage.read_json(place / lock.FILE) == record  # not ours to remove
 
 
@@ -179,7 +175,7 @@ def test_where_there_is_no_flock_a_heartbeat_excludes(tmp_path, monkeypatch):
     assert not (tmp_path / lock.FILE).exists()
 
 
-@pytest.mark.parametrize('content', [b'', b'\xff', b'{', b'[]'])
+@pytest.mark.parametrize('content', [b'', b'\xff', b'[]'])
 def test_a_damaged_lock_file_stops_nobody(tmp_path, content):
     (tmp_path / lock.FILE).write_bytes(content)
     with lock.hold(tmp_path):

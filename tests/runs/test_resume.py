@@ -3,13 +3,14 @@ line says so."""
 
 import json
 import shutil
+from unittest import mock
 
 import jax
 import pytest
 
 from gpt1_jax import pretraining
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import checkpoint, workdir
+from gpt1_jax.runs import checkpoint, results, workdir
 from gpt1_jax.runs.checkpoint import CheckpointError
 from gpt1_jax.runs.session import resume
 from saved import flip, same, saved
@@ -35,12 +36,10 @@ def test_a_damaged_newest_step_stops_the_run_and_is_passed_over_and_set_aside_wh
 ):
     directory, program, history = four
     (directory / '4' / 'params' / 'manifest.ocdbt').unlink()
-    with pytest.raises(
-        CheckpointError,
-        match=r'4: params.* is damaged.*; other steps '
-        r'there: 1, 2, 3: --fallback resumes from the '
-        r'newest sound one$',
-    ):
+    said = (
+        r'4: params.* is damaged.*; other steps there: 1, 2, 3: --fallback resumes from the newest'
+    )
+    with pytest.raises(CheckpointError, match=said):
         resume(directory, program.state)
     assert checkpoint.steps(directory) == [1, 2, 3, 4]
     (directory / '3' / 'meta' / 'data.json').unlink()
@@ -74,102 +73,80 @@ def test_other_versions_and_flags_are_told(tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture(scope='module')
-def run(tmp_path_factory):
+def stopped(tmp_path_factory):
     """(config, directory) of a run that was stopped after 4 of 6 steps, with a row a step."""
     base = tmp_path_factory.mktemp('run')
     config = pretrain_config(corpus(base / 'text'), train__steps=4, log_every=1)
     return config, pretraining.run(config, base / 'run').path
 
 
+@pytest.fixture
+def run(stopped, tmp_path):
+    """(directory, function that goes on to step 6) of a copy of the run."""
+    copy = shutil.copytree(stopped[1], tmp_path / 'run')
+
+    def go_on(**fields):
+        config = override(stopped[0].copy_and_resolve_references(), {'train__steps': 6} | fields)
+        return pretraining.run(config, copy, allow_change=True)
+
+    return copy, go_on
+
+
 @pytest.mark.parametrize('rows, missing', [(4, None), (2, '3 to 4'), (0, '1 to 4')])
-def test_missing_rows_are_reported(run, rows, missing, tmp_path, capsys):
-    config, directory = run
-    copy = shutil.copytree(directory, tmp_path / 'run')
-    lines = [
-        line
-        for line in (copy / 'metrics.jsonl').read_text().splitlines()
-        if 'learning_rate' in json.loads(line)
-    ]
-    (copy / 'metrics.jsonl').write_text(''.join(f'{line}\n' for line in lines[:rows]))
-    pretraining.run(
-        override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True
-    )
+def test_missing_rows_are_reported(run, rows, missing, capsys):
+    copy, go_on = run
+    found = [row for row in results.read(copy / 'metrics.jsonl') if 'loss' in row]
+    (copy / 'metrics.jsonl').write_text(''.join(f'{json.dumps(row)}\n' for row in found[:rows]))
+    go_on()
     notices = [line for line in capsys.readouterr().out.splitlines() if line.startswith('notice:')]
-    assert notices == (
-        [f'notice: {copy}/metrics.jsonl has no rows for steps {missing}'] if missing else []
-    )
+    said = [f'notice: {copy}/metrics.jsonl has no rows for steps {missing}'] if missing else []
+    assert notices == said
 
 
-def test_settings_are_not_recorded_before_the_checkpoint_is_read(run, tmp_path):
-    config, directory = run
-    copy = shutil.copytree(directory, tmp_path / 'run')
+def test_settings_are_not_recorded_before_the_checkpoint_is_read(run):
+    copy, go_on = run
+    before = (copy / 'config.json').read_bytes()
     (copy / 'checkpoints' / '4' / 'params' / 'manifest.ocdbt').unlink()
     with pytest.raises(CheckpointError, match='4: params is damaged'):
-        pretraining.run(
-            override(config.copy_and_resolve_references(), {'train__steps': 6}),
-            copy,
-            allow_change=True,
-        )
-    assert (copy / 'config.json').read_bytes() == (directory / 'config.json').read_bytes()
+        go_on()
+    assert (copy / 'config.json').read_bytes() == before
 
 
-def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded_is_not(
-    run, tmp_path
-):
-    config, directory = run
-    copy = shutil.copytree(directory, tmp_path / 'run')
-
-    def go_on(profile):
-        pretraining.run(
-            override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': profile}),
-            copy,
-            allow_change=True,
-        )
-
+@pytest.mark.full
+def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded_is_not(run):
+    copy, go_on = run
     for span in ('6:9', '2:4'):
-        with pytest.raises(
-            UserError,
-            match=rf'^config.profile = {span} cannot be recorded: .* '
-            rf'from step 4 to 6$',
-        ):
-            go_on(span)
+        said = rf'^config.profile = {span} cannot be recorded: .* from step 4 to 6$'
+        with pytest.raises(UserError, match=said):
+            go_on(profile=span)
     (copy / 'profile').mkdir()
-    go_on('2:4')
+    go_on(profile='2:4')
     assert not list((copy / 'profile').iterdir())
 
 
-def test_what_a_resumed_run_has_left_of_a_profile_is_recorded(run, tmp_path):
+@pytest.mark.full
+def test_what_a_resumed_run_has_left_of_a_profile_is_recorded(run):
     """As after a kill before the trace was written."""
-    config, directory = run
-    copy = shutil.copytree(directory, tmp_path / 'run')
-    pretraining.run(
-        override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': '2:5'}),
-        copy,
-        allow_change=True,
-    )
+    copy, go_on = run
+    go_on(profile='2:5')
     assert list((copy / 'profile').rglob('*.xplane.pb'))
 
 
 @pytest.mark.parametrize('new', [True, False])
-def test_a_process_killed_before_it_writes_its_config_can_be_started_again(
-    run, tmp_path, monkeypatch, new
-):
-    config, directory = run
-    copy = tmp_path / 'run' if new else shutil.copytree(directory, tmp_path / 'run')
-    config = config if new else override(config.copy_and_resolve_references(), {'train__steps': 6})
+def test_a_process_killed_before_it_writes_its_config_can_be_started_again(run, monkeypatch, new):
+    copy, go_on = run
+    if new:
+        shutil.rmtree(copy)
     with monkeypatch.context() as patch:
-        patch.setattr(workdir, 'write_config', lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(workdir, 'write_config', mock.Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            pretraining.run(config, copy, allow_change=True)
-    assert pretraining.run(config, copy, allow_change=True).step() == config.train.steps
+            go_on()
+    assert go_on().step() == 6
 
 
-def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, tmp_path, capsys):
-    config, directory = run
-    copy = shutil.copytree(directory, tmp_path / 'run')
+def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, capsys):
+    copy, go_on = run
     shutil.rmtree(copy / 'checkpoints')
-    pretraining.run(config, copy)
-    assert (
-        'rows up to step 4, but no checkpoint is there: starting again at 0'
-        in capsys.readouterr().out
-    )
+    go_on()
+    said = 'rows up to step 4, but no checkpoint is there: starting again at 0'
+    assert said in capsys.readouterr().out

@@ -13,13 +13,9 @@ from tiny import load_config
 @pytest.mark.parametrize(
     'rule, good, bad',
     [
-        (rules.whole(1), 1, 0),
         (rules.whole(1, 5), 5, 6),
-        (rules.whole(0), 1, 1.0),
-        (rules.integer(0), np.uint8(1), True),
-        (rules.integer(0), 1, 1.0),
         (rules.whole(0), 1, np.int64(1)),
-        (rules.between(0, 1), 0, 1),
+        (rules.integer(0), np.uint8(1), True),
         (rules.between(0, 1), 0.5, float('nan')),
         (rules.positive(), 0.1, 0),
         (rules.number(), 0, float('inf')),
@@ -38,15 +34,6 @@ def test_a_span_is_two_steps():
     assert rules.span('3:5') == (3, 5) and rules.span('') is None
     with pytest.raises(ValueError):
         rules.span('5:3')
-
-
-@pytest.mark.parametrize('name', rules.PROGRAMS)
-def test_a_config_of_another_program_is_named(name):
-    programs = {'pretrain': pretraining, 'finetune': finetuning, 'zero_shot': zero_shot}
-    for command, program in programs.items():
-        if command != name:
-            with pytest.raises(UserError, match=f'^this config is for gpt1 {name}$'):
-                rules.validate(load_config(name), program.RULES)
 
 
 def test_what_is_missing_and_what_is_wrong_is_one_line():
