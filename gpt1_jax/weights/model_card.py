@@ -10,39 +10,14 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from gpt1_jax import rules, storage
-from gpt1_jax.configs import finetune, pretrain
+from gpt1_jax import storage
 from gpt1_jax.data.tasks import own
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
-from gpt1_jax.training import transfer
 
-# Fields whose defaults are the paper's, and those among them that do not change the learned model.
-RECIPE = (
-    'model.',
-    'batch.size',
-    'optimizer.',
-    'train.',
-    'lm_weight',
-    'classifier_dropout',
-    'data.train_rows',
-)
-NO_RECIPE = (
-    *sorted({*workdir.FREE} - {'train.skip_nonfinite'}),
-    'model.vocab_size',
-    'model.n_special',
-    'model.n_units',
-    'train.evaluate_every',
-)
-# The paper's values of fields whose default is None.
-NOT_SET = {
-    'train.steps': '100 epochs',
-    'optimizer.warmup_steps': pretrain.WARMUP,
-    'data.train_rows': 'all',
-    'train.epochs': transfer.EPOCHS,
-    'optimizer.peak_rate': transfer.PEAK_RATE,
-}
+# The parts of a run's config that decide how the weights were learned
+SETTINGS = ('model', 'batch', 'optimizer', 'train', 'lm_weight', 'classifier_dropout', 'seed')
 WORDS = pathlib.Path(__file__).with_suffix('.txt')
 NOTICE = pathlib.Path(__file__).with_name('published_vocabulary.txt')  # its license
 
@@ -78,6 +53,7 @@ def card(
     if 'environment' in meta and 'imported' not in run.config:
         seen = {name: _shown(value) for name, value in meta['environment'].items()}
         facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**seen)
+    settings = {name: run.config[name] for name in SETTINGS if name in run.config}
     of_weights = _code(license)
     if license == 'other':
         of_weights += (
@@ -88,50 +64,13 @@ def card(
         pipeline='text-classification' if tuned else 'text-generation',
         title=title,
         facts=_list([f'{name}: {value}' for name, value in facts.items()]),
-        differences=_list(deviations(run) or ['none']),
+        settings=json.dumps(settings, indent=2),
         evaluations=_list(evaluations(run, step, digest) or ['none recorded with the run']),
         n_ctx=run.config['model']['n_ctx'],
         limits=_list([*_limits(tokenizer, tuned), *notes]),
         of_weights=of_weights,
     )
     return text if tokenizer.has_bytes else f'{text}\n{NOTICE.read_text().rstrip()}\n'
-
-
-def defaults(kind: str) -> dict:
-    """{field: the paper's value} of a kind of run, which are the defaults of its config."""
-    config = rules.flatten(pretrain.get_config().to_dict())
-    if kind == 'finetune':
-        model = {name: value for name, value in config.items() if name.startswith('model.')}
-        # In fine-tuning these are None, for the pretrained model's values
-        config = rules.flatten(finetune.get_config().to_dict()) | model
-    return {
-        name: NOT_SET.get(name, value) if value is None else value
-        for name, value in config.items()
-        if workdir.listed(name, RECIPE) and not workdir.listed(name, NO_RECIPE)
-    }
-
-
-def deviations(run: workdir.Run) -> list[str]:
-    """Differences of a run from the paper: ['batch.size is 8, in the paper 64']."""
-    config = rules.flatten(run.config)
-    found = []
-    for name, value in defaults(run.config['kind']).items():
-        if config.get(name) is not None and config[name] != value:
-            found.append(f'{name} is {_shown(config[name])}, in the paper {value}')
-    if run.config['kind'] == 'pretrain' and config.get('init_from'):
-        found.append('training began with the weights above, in the paper with random ones')
-    if run.config['model']['vocab_size'] != 40478:
-        found.append(
-            f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478'
-        )
-    if 'imported' in run.config:
-        found.append('imported weights do not record how they were trained')
-    elif run.config['kind'] == 'pretrain':
-        found.append(
-            'the corpus is the one named above, in the paper BooksCorpus, which is no longer '
-            'available'
-        )
-    return found
 
 
 def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
