@@ -163,14 +163,6 @@ class Tokenizer:
             raise UserError(
                 f'{root / MODEL_FILE}: damaged, or not the model that {file} was written for'
             )
-        try:
-            rows = loaded._engine.get_piece_size() if model else 0
-        except RuntimeError:  # no serialized model
-            rows = 0
-        if rows < loaded.vocab_size:
-            raise UserError(
-                f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens'
-            )
         return loaded
 
     def __reduce__(self):  # for other processes, without what is kept here

@@ -102,28 +102,19 @@ def _published(tokenizer):
     """The BPE model of the published vocabulary.
 
     In it the last character of a word carries the suffix </w>. SentencePiece's model stores the
-    merged tokens in their order, but not the pair from which each was merged. Most have only one
-    split into known tokens. For the others, replaying the earlier merges on the characters leaves
-    the pair.
+    merged tokens in their order, but not the pair from which each was merged. Replaying the earlier
+    merges on the characters of a token leaves its pair.
     """
     pieces = [
         piece.removesuffix(END) + SUFFIX if piece.endswith(END) else piece
         for piece in tokenizer.pieces()
     ]
     characters = sum(len(piece) == 1 for piece in pieces[1:-1])
-    known = set(pieces[: 1 + 2 * characters])
     ranks: dict[tuple, int] = {}  # of the merges, in their order
     for piece in pieces[1 + 2 * characters : -1]:
         stem = piece.removesuffix(SUFFIX)
-        pairs = [(stem[:i], stem[i:] + piece[len(stem) :]) for i in range(1, len(stem))]
-        pairs = [pair for pair in pairs if known.issuperset(pair)]
-        pair = (
-            pairs[0]
-            if len(pairs) == 1
-            else tuple(_merged([*stem[:-1], stem[-1] + piece[len(stem) :]], ranks))
-        )
-        known.add(piece)
-        ranks[pair] = len(ranks)
+        pair = _merged([*stem[:-1], stem[-1] + piece[len(stem) :]], ranks)
+        ranks[tuple(pair)] = len(ranks)
     return _bpe(pieces, list(ranks), end_of_word_suffix=SUFFIX)
 
 

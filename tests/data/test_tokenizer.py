@@ -211,15 +211,6 @@ def test_sizes_that_cannot_be_and_an_empty_text_are_refused(arguments, message):
     assert re.search(message, said)
 
 
-def forge(directory):
-    """Puts an empty model there with the fingerprint that belongs to it."""
-    settings = json.loads((directory / 'tokenizer.json').read_text())
-    forged = Tokenizer(b'', settings['vocab_size'], settings['newline_id'])
-    (directory / 'tokenizer.model').write_bytes(b'')
-    changed = settings | {'fingerprint': forged.fingerprint}
-    (directory / 'tokenizer.json').write_text(json.dumps(changed))
-
-
 def edit(name, change):
     return lambda directory: (directory / name).write_bytes(change((directory / name).read_bytes()))
 
@@ -237,7 +228,6 @@ def edit(name, change):
             edit('tokenizer.json', lambda text: text.replace(b'"format": 1', b'"format": 9')),
             "tokenizer.json: not a tokenizer's settings of format 1",
         ),
-        (forge, 'tokenizer.model: not a SentencePiece model of'),
     ],
 )
 def test_a_damaged_directory_is_named(own, tmp_path, damage, message):

@@ -1,6 +1,5 @@
 """The card of an exported model: what it says of the run."""
 
-
 import pytest
 
 from exports import TOKENS, edited

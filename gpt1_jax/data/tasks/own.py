@@ -18,7 +18,7 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpt1_jax import metrics, storage
+from gpt1_jax import metrics, rules, storage
 from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import hub, readers
 from gpt1_jax.data import rows as rows_lib
@@ -34,10 +34,14 @@ DEV_FRACTION = 0.1  # of the training rows, without a file for dev
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class File:
-    """The source of a split that is one file of the set's directory."""
+    """The source of a split that is one file of the set's directory.
+
+    answers: see `task`, for choices.
+    """
 
     name: str
     how: How = How()
+    answers: Callable[[list], list] = list
     published: tuple[int, ...] = ()
 
     def files(self, directory: str) -> list[str]:
@@ -47,7 +51,7 @@ class File:
         return table_rows(self.files(directory)[0], self.how)
 
     def chosen(self, found: list) -> list:
-        return found
+        return self.answers(found)
 
 
 def table_rows(path: str, how: How = How()) -> Iterator[Row | Bad]:
@@ -119,7 +123,7 @@ def from_records(
         name,
         head,
         tuple(labels) or ('score',),
-        tuple(metrics) or default_metrics(score),
+        metrics_of(metrics, score),
         sources,
         functools.partial(_in_user_code, example),
         new=lambda path: table_rows(path, how),
@@ -156,40 +160,25 @@ def bins(score: Sequence[float]) -> tuple[tuple[str, ...], bool]:
     return ('score',), True
 
 
-def default_metrics(score: Any) -> tuple[str, ...]:
-    return tuple(metrics.VALUE_METRICS)[:2] if score else ('accuracy',)
+def metrics_of(names: Sequence[str], score: Any) -> tuple[str, ...]:
+    """The names of metrics, by default the usual ones. UserError for one that does not apply."""
+    known = metrics.VALUE_METRICS if score else metrics.LABEL_METRICS
+    for name in names:
+        rules.choose(f'metric of {"scores" if score else "labels"}', name, dict.fromkeys(known))
+    return tuple(names) or (known if score else ('accuracy',))
 
 
 # A table
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Table:
-    """The source of a split of a table, a directory of tables, or hf:USER/NAME.
-
-    whole:   all rows of one file, whatever the split.
-    answers: see `task`, for choices.
-    """
-
-    split: str
-    how: How
-    answers: Callable[[list], list] = list
-    whole: bool = False
-    published: tuple[int, ...] = ()
+class Table(File):
+    """The source of the split `name` of a table, a directory of tables, or hf:USER/NAME."""
 
     def files(self, directory: str) -> list[str]:
-        if self.whole:
-            return [directory]
         found = files_lib.splits(directory)
-        if self.split not in found and self.split != 'dev':
-            raise UserError(f'{directory}: no table for the split {self.split!r}')
-        return [found.get(self.split, found['train'])]
-
-    def rows(self, directory: str) -> Iterable[Row | Bad]:
-        return table_rows(self.files(directory)[0], self.how)
-
-    def chosen(self, found: list) -> list:
-        return self.answers(found)
+        if self.name not in found and self.name != 'dev':
+            raise UserError(f'{directory}: no table for the split {self.name!r}')
+        return [found.get(self.name, found['train'])]
 
 
 def of(fields: Mapping[str, Any], labels: Sequence[str] | None = None) -> Task:
@@ -283,7 +272,7 @@ def _task(data, texts, label, choices, score, encoding, labels, state):
         name(data),
         'choice' if choices else 'classify',
         labels,
-        default_metrics(score),
+        metrics_of((), score),
         sources,
         example,
         new=lambda path: table_rows(path, new),
@@ -299,7 +288,7 @@ def whole(task: Task) -> Task:
     """The same Task, but every split is all rows of the file that is given as its directory."""
     sources: dict[str, Any] = dict(task.sources)
     for split, source in sources.items():
-        sources[split] = dataclasses.replace(source, whole=True)
+        sources[split] = File('', source.how, source.answers)
     return dataclasses.replace(task, sources=sources, dev_fraction=0.0)
 
 
