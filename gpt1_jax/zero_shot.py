@@ -72,16 +72,8 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         print(f'{setting.task.name}: {bad}', flush=True)
     split = config.data.split
     scored = rows[split]
-    if setting.chosen:  # known now, not after minutes of scoring
+    if setting.chosen:  # raises now, not after minutes of scoring
         minimal_pairs.filtered([row.id for row in scored], setting.chosen)
-        missing = setting.chosen - {row.id.partition('/')[2] for row in scored}
-        if missing:  # the directory may hold only some of the sets
-            there = len(setting.chosen) - len(missing)
-            print(
-                f'notice: {config.data.filter}: {there:,} of {len(setting.chosen):,} listed pairs '
-                f'are there, not {min(missing)}',
-                flush=True,
-            )
     mesh = sharding.make_mesh()
     found = []
     for step in steps:
@@ -109,15 +101,9 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
             if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are only in the file
                 print(_line(row, step, details), flush=True)
         found += _record(setting, step, scored, scores, measured, details | about | origin)
-    if _outputs(setting) != setting.run.path:
-        print(f'rows in {setting.results}, predictions in {_outputs(setting)}', flush=True)
+    if setting.results.parent != setting.run.path:
+        print(f'rows in {setting.results}, predictions beside it', flush=True)
     return found
-
-
-def _outputs(setting):
-    """The directory of predictions: the run's directory, or the directory of config.results."""
-    given = setting.config.results or not results.writable(setting.run.outputs)
-    return setting.results.parent if given else setting.run.outputs
 
 
 def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristics.Row], int]:
@@ -147,7 +133,7 @@ def _record(setting, step, rows, scores, measured, details):
     name = setting.run.predictions(
         f'zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}'
     ).name
-    predictions = _outputs(setting) / name
+    predictions = setting.results.parent / name
     details |= {
         'files': setting.hashes,
         'predictions': str(predictions),
@@ -236,7 +222,9 @@ def resolve(config: ConfigDict) -> Setting:
         )
     target = storage.path(config.results) if config.results else run.results
     results.check(target)
-    names, hashes = files(config)
+    names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))
+    paths = {file for name in names for file in task.files(config.data.dir, name)}
+    hashes = provenance.file_hashes(sorted(paths))
     chosen: frozenset[str] = frozenset()
     if config.data.filter:
         if config.task != blimp.BLIMP.name:
@@ -254,20 +242,6 @@ def resolve(config: ConfigDict) -> Setting:
         names,
         hashes,
         chosen,
-    )
-
-
-def files(config: ConfigDict) -> tuple[tuple[str, ...], dict[str, str]]:
-    """(the splits that scoring reads, {file name: hash} of their files).
-
-    UserError if a file is missing.
-    """
-    user_code.trust(config)
-    task = tasks.get(config.task)
-    heuristic = zero_shot_heuristics.of(task)
-    names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))
-    return names, provenance.file_hashes(
-        sorted({file for name in names for file in task.files(config.data.dir, name)})
     )
 
 

@@ -164,17 +164,13 @@ def test_a_run_in_bfloat16_is_scored_in_float32(pretrained, blimp, tmp_path):
     assert np.abs(rounded - right).max() > 1e-3
 
 
-def test_the_filter_is_part_of_the_key_and_listed_pairs_that_are_not_there_are_counted(
-    pretrained, blimp, tmp_path, capsys
-):
+def test_the_filter_is_reported_and_part_of_the_key(pretrained, blimp, tmp_path):
     file = tmp_path / 'filter.json'
-    file.write_text(json.dumps({'hills': [0, 1], 'hlils': [0], 'rivers': [5]}))
+    file.write_text(json.dumps({'hills': [0, 1], 'rivers': [5]}))
     plain, filtered = (
         config('blimp', pretrained, blimp, step=4, **more)
         for more in ({}, {'data__filter': str(file)})
     )
     (row,) = [row for row in zero_shot.run(filtered) if row['metric'] == 'accuracy_filtered']
-    said = f'notice: {file}: 3 of 4 listed pairs are there, not hlils/0\n'
-    assert said in capsys.readouterr().out
     assert row['n'] == 3 and 'filter.json' in row['files']
     assert zero_shot.run_key(plain, 4) != zero_shot.run_key(filtered, 4) == row['key']
