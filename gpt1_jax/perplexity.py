@@ -116,14 +116,9 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
     counts: collections.Counter[str] = collections.Counter()
     for document in corpus.documents(spec, text_field, join):
         ids = tokenizer.encode(document.text)
-        text = document.text
-        counts.update(
-            {
-                'documents': 1,
-                'words': len(text.split()),
-                'bytes': len(text.encode('utf-8', 'surrogatepass')),
-            }
-        )
+        counts['documents'] += 1
+        counts['words'] += corpus.count_words(document)
+        counts['bytes'] += len(document.utf8)
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
     files = filter(files_lib.is_file, sources)

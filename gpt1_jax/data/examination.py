@@ -7,7 +7,7 @@ of one line each.
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks.example import SEVERAL, Task
@@ -81,26 +81,15 @@ def header(counts: dict[str, int], column: str) -> list[str]:
 
 def alike(counts: dict[str, int]) -> list[str]:
     """Lines on labels that differ only in case, in spaces or in their Unicode form."""
-    forms: dict[str, Callable[[str], str]] = {
-        'Unicode form': lambda name: unicodedata.normalize('NFC', name),
-        'case or spaces': lambda name: ' '.join(
-            unicodedata.normalize('NFKC', name).casefold().split()
-        ),
-    }
-    lines = []
-    seen: set[tuple[str, ...]] = set()
-    for what, form in forms.items():
-        groups = defaultdict(list)
-        for name in counts:
-            groups[form(name)].append(name)
-        for names in groups.values():
-            if len(names) > 1 and tuple(names) not in seen:
-                seen.add(tuple(names))
-                lines.append(
-                    f'labels {" and ".join(_rows(name, counts) for name in names[:NAMED])} differ '
-                    f'in {what} only: {REMEDY}'
-                )
-    return lines
+    groups = defaultdict(list)
+    for name in counts:
+        groups[' '.join(unicodedata.normalize('NFKC', name).casefold().split())].append(name)
+    return [
+        f'labels {" and ".join(_rows(name, counts) for name in names[:NAMED])} differ in case, '
+        f'spaces or Unicode form only: {REMEDY}'
+        for names in groups.values()
+        if len(names) > 1
+    ]
 
 
 def combined(counts: dict[str, int]) -> list[str]:

@@ -17,6 +17,7 @@ from gpt1_jax.runs import workdir
 from gpt1_jax.weights import import_run, names
 
 DTYPES = ('F32', 'F16', 'BF16')
+LARGEST = 1e15  # of a weight: products of a few such values overflow float32
 TIED = 'lm_head.weight'  # the output layer: absent, or equal to the token embedding
 # Constants that older versions of transformers stored
 MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'
@@ -61,8 +62,11 @@ def convert(
         added = model['vocab_size'] - vocabulary.vocab_size
         if 0 < added == _added(directory, vocabulary.vocab_size):
             model['vocab_size'] = vocabulary.vocab_size
-        import_run.check_tokenizer(vocabulary, model['vocab_size'], vocabulary_files[0])
-
+        if vocabulary.vocab_size != model['vocab_size']:
+            raise UserError(
+                f'{vocabulary_files[0]}: the vocabulary has {vocabulary.vocab_size:,} rows, the '
+                f"weights' token embedding {model['vocab_size']:,}"
+            )
         if added:
             left_out.append(
                 f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary'
@@ -70,7 +74,11 @@ def convert(
 
         def read(name):
             array = file.get_tensor(stored[name]).astype(np.float32, copy=False)
-            import_run.check_values(array, f'{weights}: {stored[name]}')
+            if not np.abs(array).max(initial=0) < LARGEST:
+                raise UserError(
+                    f'{weights}: {stored[name]}: holds values that are not finite, or above '
+                    f'{LARGEST:g}'
+                )
             return array[: model['vocab_size']] if name == names.TOKENS else array
 
         def make():

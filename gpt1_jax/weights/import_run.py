@@ -3,23 +3,19 @@
 import contextlib
 import hashlib
 import math
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.training.loop import TrainState
 
 STEP = 0  # of its only checkpoint, which this library did not train
-LARGEST = 1e15  # of a weight: products of a few such values overflow float32
 HEADS = 12  # the default: no array's shape shows the number of heads
 
 
@@ -33,24 +29,6 @@ def fields(sizes: dict) -> dict:
     model = own_fields({'kind': 'gpt'} | defaults | sizes)
     backbone(model)  # its config checks the values
     return model
-
-
-def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> None:
-    """UserError unless the vocabulary has as many rows as the token embedding.
-
-    where: the file that it was read from.
-    """
-    if tokenizer.vocab_size != rows:
-        raise UserError(
-            f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' "
-            f'token embedding {rows:,}'
-        )
-
-
-def check_values(array: np.ndarray, where: str) -> None:
-    """UserError for values that are not finite, or so large that their products are not finite."""
-    if not np.abs(array).max(initial=0) < LARGEST:
-        raise UserError(f'{where}: holds values that are not finite, or above {LARGEST:g}')
 
 
 def save(

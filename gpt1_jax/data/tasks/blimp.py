@@ -53,16 +53,13 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     its pairs]}. UserError for any other content.
     """
     sets = storage.read_json(path)
-    if (
-        not sets
-        or not isinstance(sets, dict)
-        or not all(
-            isinstance(pairs, list) and all(type(pair) is int for pair in pairs)
-            for pairs in sets.values()
-        )
-    ):
+    try:
+        found = frozenset(f'{name}/{pair:d}' for name, pairs in sets.items() for pair in pairs)
+    except (AttributeError, TypeError, ValueError):
+        found = frozenset()
+    if not found:
         raise UserError(f'{path}: not an object of sets and lists of the numbers of their pairs')
-    return frozenset(f'{name}/{pair}' for name, pairs in sets.items() for pair in pairs)
+    return found
 
 
 def _pair(row):
