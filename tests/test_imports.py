@@ -146,7 +146,7 @@ def test_no_module_imports_a_program():
 
 
 def test_only_programs_have_a_command_line():
-    assert importers('cli') == {*PROGRAMS, '__main__', 'ablation.ideas'}
+    assert importers('cli') == {*PROGRAMS, '__main__', 'ablation.certificate', 'ablation.ideas'}
 
 
 @pytest.mark.parametrize('library', ALONE)

@@ -12,7 +12,7 @@ import pytest
 
 from gpt1_jax.data import bpe_training, encode, prepared, sources
 from gpt1_jax.data import prepare as data_prepare
-from gpt1_jax.data.corpus import Document, is_validation
+from gpt1_jax.data.corpus import Document, Join, is_validation
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
@@ -302,6 +302,7 @@ def test_sizes_alone_are_compared_where_asked(books, out, capsys):
         (dict(merges=21), 'tokenizer was trained, 20 merges, now trained, 21 merges'),
         (dict(valid=0.4), 'valid was 0.3 of the documents, now 0.4 of the documents'),
         (dict(corpus=[Document('', 'x'), Document('', 'y')]), 'corpus was 20 files of .*, now 2 d'),
+        (dict(join=Join(split_at='on')), "join was None, now split at 'on'"),
         (dict(characters=99), 'tokenizer was trained, 20 merges, now .* 20 merges from 99 char'),
         (dict(shard_tokens=9), 'shards was 8388608 tokens, now 9 tokens'),
     ],

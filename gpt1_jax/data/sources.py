@@ -60,7 +60,9 @@ def splits(
         isinstance(sources, tuple) or not all(map(files_lib.is_file, sources))
     ):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
-    extra = {name: str(value) for name, value in (('join', join), ('part', part)) if value}
+    extra = {'join': str(join)} if join != Join() else {}
+    if part is not None:
+        extra['part'] = str(part)
     read = functools.partial(_documents, field=field, join=join, skip_bad=skip_bad)
     whole = functools.partial(read, sources, part=part)
     if fraction is not None:

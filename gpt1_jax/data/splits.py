@@ -62,11 +62,7 @@ def check_split(task: Task, split: str, labelled: bool = False) -> None:
     """UserError if a task has no such split, or, with `labelled`, if the split has no labels."""
     if split in task.unlabelled and labelled:
         raise UserError(f'{task.name}: split {split!r} has no labels')
-    if split not in task.splits + task.unlabelled:
-        raise UserError(
-            f'{task.name} has no split {split!r} (there are '
-            f'{", ".join(task.splits + task.unlabelled)})'
-        )
+    task.source(split)
 
 
 @functools.lru_cache(CACHED)

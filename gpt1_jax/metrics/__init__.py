@@ -155,7 +155,9 @@ def decisions(name: str, scores: ArrayLike) -> np.ndarray:
     the scores, float[n], of scores[n] or scores[n, 1].
     """
     scores = np.asarray(scores, np.float64)
-    return scores.reshape(len(scores)) if METRICS[name].takes == VALUES else scores.argmax(-1)
+    if METRICS[name].takes == VALUES:
+        return scores.reshape(len(scores))
+    return scores.argmax(-1)
 
 
 def compute(

@@ -5,9 +5,9 @@
     gpt1 hugging_face --source=hf:openai-community/openai-gpt --out=runs/openai
 
 A pretrained run becomes an OpenAIGPTLMHeadModel, and a fine-tuned classifier an
-OpenAIGPTForSequenceClassification. Both can be imported again. Weights are float32 both ways and
-survive a round trip bit for bit, unless --dtype=bfloat16 rounds them. float16 and bfloat16 files
-convert without loss. If a model has another head, only its backbone is imported. Pickles
+OpenAIGPTForSequenceClassification, which cannot be imported again. Weights are float32 both ways
+and survive a round trip bit for bit, unless --dtype=bfloat16 rounds them. float16 and bfloat16
+files convert without loss. If a model has another head, only its backbone is imported. Pickles
 (pytorch_model.bin) are never read.
 """
 

@@ -196,5 +196,4 @@ def test_a_missing_label_or_split_is_named_and_a_split_without_labels_needs_none
     option = '--config.data.skip_bad=True leaves such rows out'
     assert refusal(load, task, 'dev') == f'a row: no label; {option}'
     assert load(task, 'test')[0].target is None
-    said = refusal(splits.check_split, task, 'tets')
-    assert said == "t has no split 'tets' (there are train, dev, test)"
+    assert refusal(splits.check_split, task, 'tets').startswith("t has no split 'tets'")

@@ -113,7 +113,7 @@ class Task:
 
     def files(self, directory: str | os.PathLike, split: str) -> list[str]:
         """The paths that `read` opens, to be hashed. UserError as in `read`."""
-        return self._source(split).files(os.path.expanduser(directory))
+        return self.source(split).files(os.path.expanduser(directory))
 
     def read(
         self, directory: str | os.PathLike, split: str, on_bad: Callable[[str], Any] = fail
@@ -123,7 +123,7 @@ class Task:
         on_bad: called with a message about each bad row, naming file, row and cause. If it returns,
         as list.append, the row is skipped. UserError if there is no such split or no row is left.
         """
-        source = self._source(split)
+        source = self.source(split)
         directory = os.path.expanduser(directory)
         files = source.files(directory)
         shared = self.dev_fraction and self._is_shared(directory, files)
@@ -151,7 +151,8 @@ class Task:
         found = made(rows, example or self.example, keep=True)
         return self._checked(found, what, False, on_bad)
 
-    def _source(self, split):
+    def source(self, split: str) -> Source:
+        """The source of a split. UserError if there is no such split."""
         if split not in self.sources:
             raise UserError(
                 f'{self.name} has no split {split!r}{did_you_mean(split, self.sources)} (there are '

@@ -162,10 +162,15 @@ def bins(score: Sequence[float]) -> tuple[tuple[str, ...], bool]:
 
 def metrics_of(names: Sequence[str], score: Any) -> tuple[str, ...]:
     """The names of metrics, by default the usual ones. UserError for one that does not apply."""
-    known = metrics.VALUE_METRICS if score else metrics.LABEL_METRICS
+    what = 'labels'
+    known = metrics.LABEL_METRICS
+    usual: tuple[str, ...] = ('accuracy',)
+    if score:
+        what = 'scores'
+        known = usual = metrics.VALUE_METRICS
     for name in names:
-        rules.choose(f'metric of {"scores" if score else "labels"}', name, dict.fromkeys(known))
-    return tuple(names) or (known if score else ('accuracy',))
+        rules.choose(f'metric of {what}', name, dict.fromkeys(known))
+    return tuple(names) or usual
 
 
 # A table
