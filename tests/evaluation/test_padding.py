@@ -1,7 +1,4 @@
-"""Padded lengths, groups with a common prefix (against exhaustive search), and their batches."""
-
-import itertools
-import os
+"""Groups of sequences with a common prefix, and their batches."""
 
 import jax
 import numpy as np
@@ -53,56 +50,3 @@ def test_batches_hold_groups_of_like_sizes_and_few_shapes():
         group.shape.tokens for group in groups
     )
     assert {G % 8 for G, *_ in padding.batches(groups, 4096, sharding.make_mesh())} == {0}
-
-
-def test_few_lengths_are_padded_to_and_none_beyond_the_context():
-    assert sorted({padding.padded(n, 512) for n in range(1, 600)}) == [
-        16,
-        32,
-        64,
-        96,
-        144,
-        208,
-        304,
-        448,
-        512,
-    ]
-    assert all(n <= padding.padded(n, 100) <= 100 for n in range(1, 101))
-    assert [padding.padded(n, 512, 1) for n in (1, 2, 3, 8, 9, 17, 65)] == [1, 2, 4, 8, 16, 32, 96]
-
-
-def tokens_read(run):
-    """Padding included, for sequences that are one group in a context of 64 tokens; written from
-    the definition."""
-    shared = 0
-    if len(run) > 1:
-        shared = min(
-            len(os.path.commonprefix([ids for ids, _ in run])),
-            *(len(ids) - 1 - n for ids, n in run),
-        )
-        if shared == 0 or len(run) > 8:
-            return np.inf  # is no group
-    rest = padding.padded(max(len(ids) for ids, _ in run) - 1 - shared, 64, 1)
-    return (padding.padded(shared, 64, 1) if shared else 0) + 2 ** int(
-        np.ceil(np.log2(len(run)))
-    ) * rest
-
-
-def test_groups_read_as_few_tokens_as_the_best_of_all_ways_to_cut_the_sorted_sequences():
-    rng = np.random.default_rng(7)
-    for _ in range(20):
-        sequences = []
-        for n in (6, 3):  # answers to a question
-            rests = [
-                (int(length), int(rng.integers(1, length + 1))) for length in rng.integers(1, 9, n)
-            ]
-            sequences += with_prefix(rng, int(rng.integers(1, 30)), *rests)
-        found = sum(group.shape.tokens for group in padding.grouped(sequences, 64))
-        ways = (
-            [0, *inner, 9] for n in range(9) for inner in itertools.combinations(range(1, 9), n)
-        )
-        runs = [
-            [sorted(sequences)[first:last] for first, last in itertools.pairwise(ends)]
-            for ends in ways
-        ]
-        assert found == min(sum(map(tokens_read, way)) for way in runs)
