@@ -48,19 +48,6 @@ def test_they_are_those_of_transformers(maps):
     np.testing.assert_allclose(maps, np.stack(theirs), rtol=0, atol=1e-5)
 
 
-@pytest.mark.quick
-def test_the_first_layers_are_the_papers_formula(maps):
-    qkv = PARAMS['blocks']['attn']['qkv']
-    embed = PARAMS['embed']
-    x = (embed['tokens'][TOKENS] + embed['positions'][:11]).astype(np.float64)
-    q, k, _ = np.moveaxis(np.einsum('bld,dthe->blthe', x, qkv['kernel'][0]) + qkv['bias'][0], 2, 0)
-    scores = np.einsum('blhe,bmhe->bhlm', q, k) / 4**0.5
-    np.testing.assert_allclose(
-        maps[0], reference.softmax(np.where(np.tri(11), scores, -np.inf)), atol=1e-6
-    )
-    assert (maps[:, :, :, *np.triu_indices(11, 1)] == 0).all()
-
-
 def test_an_attention_of_the_users_own_has_other_maps_and_is_refused(trusted_code):
     rotary = GPT(GPTConfig(ops=(('attention', f'{ROOT}/experiments/ideas/positions.py:rotary'),)))
     with pytest.raises(UserError, match='model.ops.attention is code of its own'):
