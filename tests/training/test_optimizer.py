@@ -127,9 +127,3 @@ def test_schedules_by_hand(name, rates):
     assert {step: float(schedule(hyper, step)) / 4 for step in rates} == pytest.approx(
         rates, rel=1e-6, abs=1e-7
     )
-
-
-def test_stable_decay_can_be_extended_from_its_constant_part():
-    short = optimizer.stable_decay(3e-4, 5, 100, 20)
-    long = optimizer.stable_decay(3e-4, 5, 1000, 200)
-    assert [float(short(step)) for step in range(81)] == [float(long(step)) for step in range(81)]
