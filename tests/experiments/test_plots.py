@@ -1,27 +1,11 @@
-"""The pictures: training curves of several runs, with their command, and the figures of tables."""
-
-import itertools
+"""The training curves of several runs, with their command."""
 
 import pytest
-from gpt1_jax.configs import experiments
 
 from experiments import plots
-from experiments.lib import figures
-from experiments.paper import figure2_layers, figure2_zero_shot
 from gpt1_jax.runs import results
-from outcomes import Made
 
 pytestmark = pytest.mark.full
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    kept = []
-    for module in (figures, plots):
-        monkeypatch.setattr(module, 'save', lambda figure, path: kept.append(figure))
-    yield kept
-    for figure in kept:
-        plots.plt.close(figure)
 
 
 @pytest.fixture
@@ -55,7 +39,9 @@ def test_a_run_that_was_continued_is_drawn_once(run):
     }
 
 
-def test_each_panel_has_every_run_that_has_its_field(run, drawn, tmp_path):
+def test_each_panel_has_every_run_that_has_its_field(run, monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(plots, 'save', lambda figure, path: drawn.append(figure))
     results.write(tmp_path / 'metrics.jsonl', ({'step': 7, 'loss': 1.5, 'tokens_per_s': 60_000},))
     curves = {'one': plots.read_curves(run), 'two': plots.read_curves(tmp_path)}
     plots.training_curves('x.png', curves)
@@ -93,35 +79,3 @@ def test_a_loss_that_is_not_finite_is_not_drawn(tmp_path, capsys):
 
 
 # Of tables
-
-
-@pytest.mark.quick
-def test_accuracy_over_layers_is_that_of_the_runs(drawn, tmp_path, monkeypatch):
-    made = Made(tmp_path)
-    layers = {-1: 'no_pretraining', 0: 'layers_0', 2: 'full'}
-    monkeypatch.setattr(figure2_layers, 'conditions', lambda config: layers)
-    for (right, condition), split in itertools.product(
-        enumerate(layers.values(), 5), ('dev', 'train')
-    ):
-        made.add('race', condition, 0, right + (split == 'train'), split=split)
-    figure2_layers.draw(experiments.get_config(), made.outcomes, 'x.png')
-    assert {
-        line.get_label(): [*map(tuple, line.get_xydata())] for line in drawn[0].axes[0].get_lines()
-    } == {
-        'RACE Dev': [(-1, 0.5), (0, 0.6), (2, 0.7)],
-        'RACE Train': [(-1, 0.6), (0, 0.7), (2, 0.8)],
-    }
-
-
-def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_of_the_art(
-    drawn, tmp_path
-):
-    made = Made(tmp_path)
-    # Of 1,000; the best has 93.2%
-    for condition, curve in (('full', {0: 500, 10: 932}), ('lstm', {0: 716, 10: 500})):
-        made.zero_shot('sst2', condition, curve)
-    figure2_zero_shot.draw(experiments.get_config(), made.outcomes, 'x.png')
-    transformer, lstm = drawn[0].axes[0].get_lines()[:2]
-    assert transformer.get_xydata().tolist() == [[0, 0], [10, pytest.approx(1)]]
-    assert lstm.get_xydata().tolist() == [[0, pytest.approx(0.5)], [10, 0]]
-    assert len(drawn[0].axes[0].collections) == 2  # an interval each
