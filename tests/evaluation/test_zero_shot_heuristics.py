@@ -166,8 +166,6 @@ def test_the_threshold_is_the_best_of_all_cuts():
     'task, example, message',
     [
         ('cola', Example('3', ('a b',)), 'label None is not in 0..1'),
-        ('cola', Example('3', ('a b',), label=2), 'label 2 is not in 0..1'),
-        ('cola', Example('3', ('a',), label=1), '0 of 1 tokens to score'),
         (
             'cola',
             Example('3', ('a ' * 40,), label=1),
