@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 import outcomes
 from experiments.lib import run_list, runner
 from experiments.lib.run_list import finetune_runs as specs
-from gpt1_jax import finetuning, zero_shot
+from gpt1_jax import finetuning
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
 from tiny import cola, python
@@ -110,12 +110,6 @@ def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer
     assert len(set(trainer.ran)) == 4  # changed settings: another directory
 
 
-def test_how_many_runs_are_left_out_is_one_line(config, trainer, capsys):
-    config.start = False
-    assert carried_out(config) == ['left out', 'left out'] and not trainer.ran
-    assert capsys.readouterr().out == '2 runs: 2 to do, 0 done, 0 no data, 0 failed\n2 left out\n'
-
-
 @pytest.mark.parametrize('lost', ['selection', 'metric', 'predictions'])
 def test_a_run_that_lacks_a_row_or_its_predictions_is_not_done(config, trainer, lost):
     row = runner.carry_out(config, specs(config, 'cola', 'full'))[1].rows[0]
@@ -198,31 +192,6 @@ def test_checkpoints_of_finished_runs_go_unless_they_are_wanted(config, trainer)
     assert kept() == 0
     assert carried_out(config, seeds=[0], keep=True) == ['ran'] and kept() == 1
     assert carried_out(config, seeds=[0], keep=True) == ['done']
-
-
-def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch):
-    scored = []
-
-    def run(one, steps):
-        scored.append(list(steps))
-        rows = [
-            outcomes.row(kind='zero_shot', task='cola', step=step, key=f'k{step}', metric=metric)
-            | {'predictions': __file__}
-            for step in steps
-            for metric in ('matthews', 'accuracy')
-        ]
-        results.append(one.results, *rows)
-        return rows
-
-    monkeypatch.setattr(zero_shot, 'run', run)
-    monkeypatch.setattr(zero_shot, 'run_key', lambda one, step, code=None: f'k{step}')
-    _, (more,), (fewer,) = (
-        runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
-        for steps in ((10, 20), (10, 20, 30), (10, 30))
-    )
-    assert scored == [[10, 20], [30]]
-    assert [row['step'] for row in more.rows] == [10, 10, 20, 20, 30, 30]
-    assert fewer.status == 'done'
 
 
 def test_a_model_may_be_named(config, tmp_path):
