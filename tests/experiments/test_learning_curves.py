@@ -1,7 +1,6 @@
 """Learning curves: each condition has its rate, and a rerun trains nothing."""
 
 import dataclasses
-import json
 import pathlib
 
 import pytest
@@ -70,7 +69,7 @@ def test_each_condition_is_drawn_at_its_rate(config):
     )
 
 
-def test_a_third_condition_has_a_rate_and_a_difference_of_its_own(config, tmp_path):
+def test_a_third_condition_has_a_rate_and_a_difference_of_its_own(config):
     config.curves.conditions = 'full', 'no_pretraining', 'no_aux'
     config.curves.rows = (40,)
     lines = learning_curves.run(config)
@@ -78,14 +77,6 @@ def test_a_third_condition_has_a_rate_and_a_difference_of_its_own(config, tmp_pa
     assert header.endswith('| difference | without the auxiliary LM | difference | n-grams |')
     row = next(line for line in lines if line.startswith('| SST-2')).split(' | ')
     assert [cell.split(' ')[0] for cell in row[2:7]] == ['67.5', '57.5', '+10.0', '62.5', '+5.0']
-    runs = [
-        each
-        for each in results.read(runner.results_path(config))
-        if 'no_aux@rows' in each['predictions']
-    ]
-    assert len(runs) == 2 and all('0.0001' in each['predictions'] for each in runs)
-    drawn = json.loads((tmp_path / 'out' / 'learning_curves.json').read_text())['points']
-    assert [len(each.get('difference', ())) for each in drawn] == [0, 3, 3, 0]
 
 
 @pytest.mark.parametrize(
