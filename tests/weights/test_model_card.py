@@ -70,39 +70,21 @@ def test_the_card_of_a_run_that_began_with_other_weights_says_so(pretrained, tmp
     assert str(pretrained.path) not in card  # a path tells nobody anything
 
 
-def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(pretrained, tuned, tmp_path):
-    digest = pretrained.digest(4)
-    other = edited(tuned, tmp_path / 'run', lambda c: c['fingerprint'].update(origin=digest))
-    hugging_face.export(other, tmp_path / 'out')
-    assert f'weights of digest `{digest}`' in (tmp_path / 'out' / 'README.md').read_text()
-
-
-def test_what_was_scored_later_is_read_beside_the_results_file_of_training(tuned, tmp_path):
-    """--evaluate_only writes in the run, whatever file its training wrote in."""
-    run = workdir.load(
-        edited(tuned, tmp_path / 'run', lambda c: c.update(results=str(tmp_path / 'results.jsonl')))
-    )
-    row = {
-        'digest': tuned.digest(tuned.step(None)),
-        'task': 'cola',
-        'split': 'test',
-        'kind': 'finetune',
-        'n': 10,
-    }
-    results.write(tmp_path / 'results.jsonl', [row | {'metric': 'a', 'value': 0.5}])
-    results.write(run.results, [row | {'metric': 'b', 'value': 0.25}])
-    found = model_card.evaluations(run, -1, row['digest'])
-    assert [line.partition(': ')[2] for line in found] == ['b 0.2500 (n = 10)', 'a 0.5000 (n = 10)']
-
-
-def test_the_card_of_a_task_of_one_s_own_has_its_name(tuned, tmp_path):
+def test_the_card_of_a_task_of_one_s_own_has_its_name_and_the_weights_that_it_is_from(
+    tuned, tmp_path
+):
     own = {'data': 'me/reviews.csv', 'text': ['text'], 'label': 'stars'}
-    other = edited(
-        tuned, tmp_path / 'run', lambda c: c.update(task='custom', custom=own, labels=['0', '1'])
-    )
+    change = {
+        'task': 'custom',
+        'custom': own,
+        'labels': ['0', '1'],
+        'fingerprint': {'origin': 'd1'},
+    }
+    other = edited(tuned, tmp_path / 'run', lambda c: c.update(change))
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
     assert '# GPT-1 fine-tuned on reviews\n' in card and 'task: reviews, labels 0, 1' in card
+    assert 'weights of digest `d1`' in card
 
 
 ODD = {
