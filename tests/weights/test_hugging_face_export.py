@@ -1,8 +1,6 @@
 """Hugging Face's directories: what transformers makes of an export."""
 
-import dataclasses
 import json
-import types
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +14,7 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
 from gpt1_jax.evaluation import load
-from gpt1_jax.models import gpt
-from gpt1_jax.weights import export_hugging_face, hugging_face
+from gpt1_jax.weights import hugging_face
 from tiny import WORDS, finetune_config
 
 pytestmark = pytest.mark.full
@@ -125,32 +122,6 @@ def test_a_run_without_a_class_in_transformers_is_refused(
     with pytest.raises(UserError, match=f'run: cannot be exported: .*{message}') as caught:
         hugging_face.export(run, tmp_path / 'out')
     assert str(caught.value).isprintable() and not (tmp_path / 'out').exists()
-
-
-@dataclasses.dataclass(frozen=True)
-class Variant(gpt.GPTConfig):
-    norm: str = 'post'
-
-
-def test_a_field_or_an_array_that_openaigpt_lacks_is_refused(pretrained, monkeypatch, tmp_path):
-    """A contributor's model: pre-LayerNorm by a new field, and untied output weights."""
-    monkeypatch.setattr(
-        export_hugging_face,
-        'backbone',
-        lambda fields: types.SimpleNamespace(config=Variant(vocab_size=9, norm='pre')),
-    )
-    with pytest.raises(
-        UserError, match="cannot be exported: model.norm is 'pre', OpenAIGPT always has 'post'"
-    ):
-        export_hugging_face.check(pretrained)
-    monkeypatch.undo()
-    untied = restored(pretrained) | {'output': {'kernel': np.ones(3, np.float32)}}
-    monkeypatch.setattr(load, 'pretrained', lambda *_: (None, untied))
-    with pytest.raises(
-        UserError, match='cannot be exported: output/kernel: OpenAIGPT has no such parameters'
-    ):
-        hugging_face.export(pretrained.path, tmp_path / 'out')
-    assert not (tmp_path / 'out').exists()
 
 
 def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(
