@@ -1,7 +1,5 @@
 """The model that comes with the package, 'novels': what random weights cannot test."""
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ import gpt1_jax
 from gpt1_jax import pretraining
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub
 from tiny import ROOT, load_config, override
 
@@ -45,21 +42,6 @@ def test_a_directory_of_its_name_does_not_hide_it(tmp_path, monkeypatch):
     assert str(from_hub.source('./novels')[0]) == 'novels'
     with pytest.raises(UserError, match="^novel: no such directory, did you mean 'novels'?"):
         from_hub.local_run('novel')
-
-
-def test_a_hugging_face_directory_is_imported_once_and_its_results_go_to_the_working_directory(
-    novels, tmp_path
-):
-    shutil.copytree(NOVELS, tmp_path / 'export')
-    first = from_hub.local_run(str(tmp_path / 'export'))
-    run = workdir.load(first)
-    assert from_hub.local_run(tmp_path / 'export') == first
-    assert run.config['fingerprint'] == novels.config['fingerprint']
-    assert (
-        str(run.results) == 'results.jsonl'
-        and str(run.predictions('dev')) == 'predictions_dev.jsonl'
-    )
-    assert str(workdir.Run(tmp_path, {}).results) == str(tmp_path / 'results.jsonl')
 
 
 def test_it_is_small_and_comes_with_its_card_and_licence():
