@@ -127,15 +127,6 @@ def test_weights_in_another_form_are_named_when_a_directory_is_loaded(theirs):
         (theirs / name).rename(theirs / 'model.safetensors')
 
 
-def test_the_importing_program_takes_the_vocabulary_of_a_name(tmp_path, monkeypatch, capsys):
-    file = pathlib.Path(from_hub.__file__).parent / 'novels' / 'model.safetensors'
-    run_main(monkeypatch, source=str(file), out=str(tmp_path / 'run'), tokenizer='novels', n_head=4)
-    assert (
-        workdir.load(tmp_path / 'run').tokenizer().fingerprint
-        == gpt1_jax.load('novels').tokenizer.fingerprint
-    )
-
-
 def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'runs').mkdir()
