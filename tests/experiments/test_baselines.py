@@ -68,13 +68,6 @@ def test_shared_words_by_hand():
     )
 
 
-def test_rarity_counts_texts_and_takes_an_unknown_word_for_the_rarest():
-    weights = baselines.rarity([Example('0', ('the cat', 'the dog'), (), 0)])
-    assert weights['the'] == pytest.approx(math.log(3 / 2)) and weights['new'] == weights[
-        'cat'
-    ] == math.log(3)
-
-
 @pytest.mark.parametrize(
     'metric, labels, answer', [('accuracy', [0, 0, 1], 0), ('f1', [0, 0, 0, 1], 1)]
 )
@@ -143,65 +136,6 @@ def test_the_probe_takes_the_layer_that_knows(task):
     train, rows = (list(planted(rng, task)) for _ in range(2))
     found, layer = baselines.probe(task, train, rows, states)
     assert layer == 2 and value(task, rows, found) > 0.8
-
-
-@pytest.fixture
-def made(monkeypatch):
-    """The features of the evaluated rows, of each linear model that a baseline asks for."""
-    found = []
-    monkeypatch.setattr(
-        baselines, 'fitted', lambda task, train, rows, features: (found.append(features(rows)), 0.0)
-    )
-    return found
-
-
-def test_similarity_sums_the_joined_states_of_both_orders(made):
-    """Neither order may count more; of other pairs the given one is read."""
-    states = {
-        ('a', 'b'): [1.0, 2.0],
-        ('b', 'a'): [10.0, 20.0],
-        ('c', 'd'): [3.0, 5.0],
-        ('d', 'c'): [7.0, 9.0],
-    }
-    rows = [Example('0', ('c', 'd'), (), 0), Example('1', ('a', 'b'), (), 0)]
-    for task in (STSB, RTE):
-        baselines.probe(
-            task,
-            rows,
-            rows,
-            lambda pairs: {1: np.array([states[pair] for pair in pairs])},
-            joined=True,
-        )
-    assert [of.tolist() for of in made] == [[[10.0, 14.0], [11.0, 22.0]], [[3.0, 5.0], [1.0, 2.0]]]
-    assert baselines.probe(SST2, [Example('0', ('a',), (), 0)], [], None, joined=True) == (None, 0)
-
-
-def test_the_features_of_log_probabilities_by_hand(made):
-    known = {
-        ('a',): (-8.0, 4),
-        ('b',): (-6.0, 2),
-        ('b', 'a'): (-4.0, 4),
-        ('a', 'b'): (-1.0, 2),
-        ('',): (0.0, 0),
-    }
-
-    def log_probs(sequences):
-        return np.array([known[texts] for texts in sequences])
-
-    baselines.likelihood(
-        RTE, [Example('0', ('a', 'b'), (), 0)], [Example('1', ('a', 'b'), (), 0)], log_probs
-    )
-    baselines.likelihood(
-        SST2,
-        [Example('0', ('a',), (), 0)],
-        [Example(text, (text,), (), 0) for text in ('b', '')],
-        log_probs,
-    )
-    pair, single = made
-    log2 = math.log(2)
-    log4 = math.log(4)
-    assert pair.tolist() == [pytest.approx([-8, -6, -4, -1, -2, -3, -1, -0.5, log4, log2])]
-    assert single.tolist() == [pytest.approx([-6, -3, log2]), [0, 0, 0]]
 
 
 @pytest.mark.quick
