@@ -90,13 +90,10 @@ def test_items_depend_on_the_novels_and_the_seed_alone(novels, tmp_path):
 def test_probabilities_of_the_trigram_are_those_by_hand_and_sum_to_one():
     counts = trigram.count(['A b a, b', 'a c'])  # nothing follows across texts; `,` is a word
     uniform = 1 / 5  # a, b, c, the comma and all others
-    one_word = {
-        'a': (3 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-        'b': (2 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-        'c': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-        ',': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
-        'other': 0.75 * 4 / 7 * uniform,
-    }
+    rest = 0.75 * 4 / 7 * uniform
+    one_word = {'other': rest}
+    for word, n in {'a': 3, 'b': 2, 'c': 1, ',': 1}.items():
+        one_word[word] = (n - 0.75) / 7 + rest
     after_a = {word: 0.75 * 3 / 3 * p for word, p in one_word.items()}
     for word in ('b', ',', 'c'):  # each follows `a` once
         after_a[word] += (1 - 0.75) / 3
@@ -150,13 +147,10 @@ def test_what_cannot_be_made_is_named_at_once(tmp_path, monkeypatch, changes, pl
 
 def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_differences(tmp_path):
     def paths(**right):
-        names = {
-            'pretrained': report.PRETRAINED,
-            'scratch': report.SCRATCH,
-            'trigram': report.TRIGRAM,
-            'packaged': report.PACKAGED,
+        return {
+            getattr(report, name.upper()): predictions(tmp_path / f'{n}.jsonl', n)
+            for name, n in right.items()
         }
-        return {names[name]: predictions(tmp_path / f'{n}.jsonl', n) for name, n in right.items()}
 
     results.write(
         tmp_path / 'metrics.jsonl',
