@@ -1,13 +1,11 @@
 """The training step and loop: interruption, losses that are not finite."""
 
-import contextlib
 import functools
 import json
 import os
 import re
 import signal
 import threading
-import time
 import types
 
 import jax
@@ -240,22 +238,6 @@ def test_a_line_says_that_the_step_is_compiled_and_how_long_it_took(capsys, monk
     assert re.fullmatch(r'compiling the training step \.\.\. \d+ s\n', capsys.readouterr().err)
     loop(p, 4, read)
     assert capsys.readouterr().err == ''
-
-
-def test_a_line_says_what_else_is_compiled_if_it_takes_long(capsys, monkeypatch):
-    def slow(x, y):
-        time.sleep(0.3)  # while it is traced
-        return x + y
-
-    def run(*shape):
-        function(jnp.zeros(()), jnp.zeros(shape))
-        return capsys.readouterr().err
-
-    function = compiling.on_mesh(jax.jit(slow), mesh_of((1, 1, 1)), contextlib.nullcontext)
-    assert run(2) == ''
-    monkeypatch.setattr(compiling, 'PATIENCE_S', 0.1)
-    assert run(2) == ''
-    assert re.fullmatch(r'compiling slow\(\) \.\.\. \d+ s\n', run(3))
 
 
 def test_steps_of_another_process_do_not_count_in_the_pace(monkeypatch):
