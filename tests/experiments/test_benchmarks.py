@@ -112,24 +112,6 @@ def test_what_was_measured_is_written_where_another_row_fails(
         assert [each.get('error') for each in rows] == [None, 'no such thing']
 
 
-def seconds_of_reading_programs(directory):
-    """Those that JAX reports of a program that its persistent cache in this directory may hold."""
-    jax.config.update('jax_compilation_cache_dir', directory)
-    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
-    read = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: read.append(seconds) if 'cache_retrieval' in event else None
-    )
-    for _ in range(2):
-        jax.jit(lambda x: x * 3.25 + 1)(np.ones(3))
-        jax.clear_caches()
-    return read
-
-
-def test_a_first_step_that_is_measured_alone_is_compiled(tmp_path):
-    assert timing.alone(seconds_of_reading_programs, str(tmp_path)) == []
-
-
 def test_a_result_has_its_versions_and_the_flags_that_change_a_step_s_time(monkeypatch, tmp_path):
     monkeypatch.setenv('XLA_FLAGS', '--a')
     monkeypatch.delenv('GLIBC_TUNABLES', raising=False)
