@@ -118,11 +118,6 @@ def test_a_whole_job_and_the_same_again_without_any_run(
     assert 'rte: no data: ' in capsys.readouterr().out
 
 
-def test_other_settings_of_a_finished_model_are_refused(small, given, straight):
-    with pytest.raises(UserError, match='holds another run'):
-        reproduce.run(changed(small, pretrain__seed=1), straight, 'pretrain', **given)
-
-
 def test_a_second_job_in_the_same_directory_is_refused(small, given, tmp_path):
     with lock.hold(tmp_path / 'out'), pytest.raises(UserError, match='holds the lock on .*out$'):
         reproduce.run(small, tmp_path / 'out', 'prepare', **given)
@@ -268,21 +263,6 @@ def two_of(do_all):
     )
 
 
-def test_a_stage_over_its_limit_leaves_runs_out_and_the_next_one_begins(
-    small, given, straight, tmp_path, capsys
-):
-    config = changed(
-        small,
-        stages=('zero_shot', 'small'),
-        limits={'zero_shot': 1e-6},
-        pretrained=str(straight / 'pretrain'),
-    )
-    reproduce.run(config, tmp_path / 'out', data=given['data'])
-    printed = capsys.readouterr().out
-    assert '=== zero_shot (0:00:00 left)\n4 runs: 1 to do' in printed and '1 left out' in printed
-    assert {row['kind'] for row in results.read(tmp_path / 'out' / 'results.jsonl')} == {'finetune'}
-
-
 @pytest.mark.quick
 def test_a_deadline_ends_work_that_handles_errors():
     with pytest.raises(Interrupted), reproduce.stopped_at(time.monotonic() + 0.1):
@@ -347,19 +327,6 @@ def test_runs_side_by_side_have_the_results_of_those_in_turn(
 @pytest.mark.quick
 def test_time_is_spent_in_the_order_of_priority():
     stages = plan.all_runs(reproduce.checked(load_config('reproduce'), 'out'))
-    assert list(stages) == [
-        'pretrain',
-        'zero_shot',
-        'small',
-        'large',
-        'layers',
-        'race',
-        'pretrain_lstm',
-        'zero_shot_lstm',
-        'lstm',
-        'grid',
-        'baselines',
-    ]
     assert [one.name for one in stages['small'][:4]] == [
         'cola-full-0',
         'cola-no_pretraining-0',
@@ -368,19 +335,6 @@ def test_time_is_spent_in_the_order_of_priority():
     ]
     assert [one.seed for one in stages['small']] == sorted(one.seed for one in stages['small'])
     assert [one.config.n_transfer for one in stages['layers']][:6] == [0, 1, 2, 3, 4, 5]
-
-
-def test_fifteen_minutes_have_the_paper_s_model_and_ten_sets_under_two_conditions():
-    config = reproduce.checked(load_config('one_gpu'), 'out')
-    model = config.pretrain.model
-    assert (model.n_layer, model.n_embd, model.n_head, model.n_ctx) == (12, 768, 12, 512)
-    assert config.minutes < 10 and sum(config.limits.values()) < 15
-    stages = plan.all_runs(config)
-    assert list(stages) == ['pretrain', 'sets', 'zero_shot', 'probes']
-    assert [one.name for one in stages['sets'][:2]] == ['cola-full-0', 'cola-no_pretraining-0']
-    assert len(stages['sets']) == 20 and plan.baselines_of(config, 'probes') == ('probe',)
-    for one in stages['sets']:
-        assert one.config.train.evaluate_every == one.config.train.epochs
 
 
 def test_the_baselines_of_a_plan_are_those_of_the_program():
@@ -425,13 +379,3 @@ def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(
 ):
     with pytest.raises(UserError, match=message):
         reproduce.run(override(load_config('one_gpu'), change), tmp_path, stage)
-
-
-def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):
-    config = changed(
-        small,
-        out=str(tmp_path),
-        pretrained=str(tmp_path / 'gpt'),
-        lstm=str(tmp_path / 'pretrain_lstm'),
-    )
-    assert plan.given(config) and not plan.given(config, 'pretrain_lstm')
