@@ -42,8 +42,17 @@ def two_at_a_time(minutes=None):
     return ConfigDict({'processes': 2, 'run_minutes': minutes})
 
 
-def ends(pid):
-    """Whether a process ends within some seconds."""
+def starts(directory):
+    """Waits until the call that sleeps has written its process's number."""
+    for _ in range(1200):
+        if (directory / 'pid').exists() and (directory / 'pid').read_text():
+            break
+        time.sleep(0.1)
+
+
+def ends(directory):
+    """Whether that process ends within some seconds."""
+    pid = int((directory / 'pid').read_text())
     for _ in range(100):
         with contextlib.suppress(OSError):
             if pathlib.Path(f'/proc/{pid}/stat').read_text().split()[2] != 'Z':
@@ -63,7 +72,7 @@ def test_a_crash_a_mistake_and_a_call_that_takes_too_long_are_lines_and_the_othe
     assert (found['sleep'].error, found['sleep'].value) == ('took over 0:00:40', None)
     what, pid = found['fine'].value
     assert (what, found['fine'].error) == ('fine', '') and pid != os.getpid()
-    assert ends(int((tmp_path / 'pid').read_text()))
+    assert ends(tmp_path)
     assert set(capsys.readouterr().out.split()) == {'sleep', 'crash', 'mistake', 'fine'}
     assert 'this is fine' in (tmp_path / 'logs' / 'fine.log').read_text()
     assert 'Traceback' in (tmp_path / 'logs' / 'mistake.log').read_text()
@@ -84,11 +93,8 @@ def test_processes_end_when_the_caller_stops(tmp_path):
     calls = side_by_side.call(jobs(tmp_path, 'sleep', 'fine'), two_at_a_time())
     with contextlib.closing(calls):
         assert next(calls).job.name == 'fine'
-        for _ in range(600):
-            if (tmp_path / 'pid').exists() and (tmp_path / 'pid').read_text():
-                break
-            time.sleep(0.1)
-    assert ends(int((tmp_path / 'pid').read_text()))
+        starts(tmp_path)
+    assert ends(tmp_path)
 
 
 def test_processes_end_when_their_parent_is_killed(tmp_path):
@@ -104,9 +110,6 @@ def test_processes_end_when_their_parent_is_killed(tmp_path):
     with subprocess.Popen(
         [sys.executable, tmp_path / 'parent.py', tmp_path], env=env, cwd=ROOT
     ) as parent:
-        for _ in range(1200):
-            if (tmp_path / 'pid').exists() and (tmp_path / 'pid').read_text():
-                break
-            time.sleep(0.1)
+        starts(tmp_path)
         parent.kill()
-    assert ends(int((tmp_path / 'pid').read_text()))
+    assert ends(tmp_path)
