@@ -178,8 +178,8 @@ EXAMPLES = {
         )
     ],
     'dpr': [
-        Example(str(i), (f'{before} ', f' {after}'), choices, 'AB'.index(label))
-        for i, (before, _, after, *choices, label) in enumerate(SCHEMAS)
+        Example(str(i), (f'{before} ', f' {after}'), tuple(choices), label)
+        for i, (before, after, *choices, label) in enumerate(SCHEMAS)
     ],
     'blimp': [Example(str(i), (), (TEXTS[i], TEXTS[i + 20]), 0) for i in range(8)],
 }
