@@ -181,7 +181,7 @@ def test_code_may_be_mended_before_the_first_step(tmp_path, tokens, monkeypatch)
     for mended in (code, code.replace('1e-3', '2e-3')):
         monkeypatch.setattr(user_code, '_modules', {})  # a new process
         config = own(tmp_path, mended, tokens, optimizer__schedule='s')
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match='NoneType'):  # the training begins
             pretraining.run(config, tmp_path / 'run')
 
 

@@ -62,8 +62,10 @@ def export(
     card = model_card.card(
         run, step, tokenizer, sum(array.size for array in arrays.values()), license, notes
     )
-    weights = safetensors.numpy.save(
-        {name: array.astype(dtype) for name, array in arrays.items()}, {'format': 'pt'}
+    # A file of weights may be passed on without its config.json
+    mark = {names.SHIFTED: head[names.SHIFTED]} if task else {}
+    weights = _serialized(
+        {name: array.astype(dtype) for name, array in arrays.items()}, {'format': 'pt', **mark}
     )
     files = {
         names.CONFIG: json.dumps(config, indent=2).encode() + b'\n',
@@ -160,6 +162,19 @@ def _classifier(run, task, params):
             'the expected value.'
         )
     return arrays, config, notes
+
+
+def _serialized(arrays, metadata):
+    """The bytes of a .safetensors file, with sorted metadata.
+
+    safetensors writes metadata in random order.
+    """
+    content = safetensors.numpy.save(arrays, metadata)
+    n = int.from_bytes(content[:8], 'little')
+    header = json.dumps(
+        json.loads(content[8 : 8 + n]), sort_keys=True, separators=(',', ':'), ensure_ascii=False
+    )
+    return content[:8] + header.encode().ljust(n) + content[8 + n :]
 
 
 def _shifted(ln_bias, kernel, bias, run):

@@ -50,7 +50,7 @@ def convert(
     stated = {} if config is None else _stated(config)
     sources = [weights] if config is None else [weights, config]
     with _opened(weights) as file:
-        if names.SHIFTED in stated:
+        if names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {}):
             raise UserError(
                 f'{source}: a classifier that gpt1_jax exported, with its bias in the last '
                 'LayerNorm: import the model that it was fine-tuned from, and fine-tune here'

@@ -174,7 +174,8 @@ def test_rows_of_added_tokens_are_left_out_and_named(released_run, theirs, tmp_p
 
 
 def test_an_exported_classifier_is_refused(classifier, tmp_path):
-    assert 'import the model that it was fine-tuned from' in complaint(classifier, tmp_path / 'run')
+    for source in (classifier, classifier / 'model.safetensors'):
+        assert 'import the model that it was fine-tuned from' in complaint(source, tmp_path / 'run')
 
 
 # A fault is named in one line, and nothing is written.
