@@ -46,7 +46,7 @@ def write_parquet(path, columns, **how):
         ('a.txt.zst', ZSTD),
         ('a.txt.lz4', LZ4),
         ('a.txt.bz2', bz2.compress(TEXT.encode())),
-        ('a.dev.gz', gzip.compress(TEXT.encode())),
+        ('a.dev.gz', gzip.compress(TEXT.encode(), mtime=0)),
         ('a.train', TEXT.encode()),
         ('a.test', TEXT.encode()),
     ],
@@ -344,7 +344,7 @@ TABLE = [(text, 'xy'[i % 2]) for i, text in enumerate(TEXTS)]
         ('a.csv', '\n\n' + as_csv(TABLE)),
         ('a.csv', as_csv(TABLE, delimiter='\t').encode('utf-16')),
         ('a.csv', as_csv(TABLE).encode('utf-16-le')),
-        ('a.csv.gz', gzip.compress(as_csv(TABLE, delimiter=';').encode())),
+        ('a.csv.gz', gzip.compress(as_csv(TABLE, delimiter=';').encode(), mtime=0)),
     ],
 )
 def test_tables_are_read_as_programs_write_them(here, name, data):
