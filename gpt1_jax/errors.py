@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 MAX_MESSAGE = 2000  # characters; longer messages lose their middle
-MAX_VALUE = 300  # characters of one value inside a message
+MAX_VALUE = 300  # characters of one value, or of a list of names, inside a message
 TYPED: dict[str, str] = {}  # {path in the cache: the name that the user gave}, for messages
 
 
@@ -118,6 +118,11 @@ def in_code(path: str) -> Iterator[None]:
 def shown(value: Any) -> str:
     """The repr of a value for a message, shortened if it is long."""
     return one_line(repr(value), MAX_VALUE)
+
+
+def listed(names: Iterable[Any]) -> str:
+    """The names of columns for a message, shortened if they are long."""
+    return one_line(', '.join(map(str, names)), MAX_VALUE)
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:

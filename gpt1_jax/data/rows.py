@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gpt1_jax.data import files
-from gpt1_jax.errors import UserError, did_you_mean, fail, one_line, shown
+from gpt1_jax.errors import UserError, did_you_mean, fail, listed, one_line, shown
 
 # Bytes of a row or a document, whatever file it comes from. Parsing a row takes about three times
 # as much memory.
@@ -141,7 +141,7 @@ def check_columns(path: Any, needed: Sequence[str], known: Sequence[str], hint: 
         if not count:
             raise UserError(
                 f'{path}: no column {name!r}{did_you_mean(name, known)} (columns: '
-                f'{", ".join(map(str, known))}){hint}'
+                f'{listed(known)}){hint}'
             )
         if count > 1:
             raise UserError(f'{path}: {count} columns are called {name!r}')

@@ -409,6 +409,7 @@ def test_lone_carriage_returns_end_rows_in_files_of_old_macs_only(here):
         (b'', 'utf-8', 'empty'),
         (b't,l\na,x\n', 'utf-8', "no column 'label' (columns: t, l)"),
         (b't,label,label\na,x,y\n', 'utf-8', "2 columns are called 'label'"),
+        (b'%b,l\na,x\n' % (b't' * 9999), 'utf-8', "no column 'label' (columns: ttt"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_named_with_the_remedy(here, data, encoding, message):

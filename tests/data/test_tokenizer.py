@@ -122,6 +122,13 @@ def test_unknown_characters_are_one_token_each_and_stop_merges(tmp_path):
     assert small.encode('a\n\nc') == [4, 10, 6]
 
 
+def test_a_published_vocabulary_that_shards_cannot_hold_is_refused(tmp_path):
+    files = write_published(tmp_path, [str(i) for i in range(65_536)])
+    assert refusal(from_published, *files).endswith(
+        'has 65,536 pieces, at most 65,535 fit token shards'
+    )
+
+
 def test_decode_puts_spaces_and_line_breaks_back_and_names_specials_and_unknowns(own, tmp_path):
     assert own.decode(own.encode('The cat,\n\n the RAT')) == 'the cat ,\nthe rat'
     small = from_published(*write_published(tmp_path))

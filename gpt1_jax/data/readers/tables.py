@@ -12,7 +12,7 @@ from typing import Any
 from gpt1_jax.data import files
 from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data.rows import Bad, How, Row
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, listed
 
 SAMPLE = 2**16  # characters from which the dialect is decided
 SEPARATORS = ',\t;|'
@@ -77,7 +77,7 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
         if isinstance(row, csv.Error):
             yield Bad(where, f'{row} (a quotation mark inside a cell is written twice: "")')
         elif not least <= len(row) <= len(header):
-            yield Bad(where, f'{len(row)} columns, expected {len(header)} ({", ".join(header)})')
+            yield Bad(where, f'{len(row)} columns, expected {len(header)} ({listed(header)})')
         elif everything:
             yield Row(where, dict(zip(header, row)))
         else:

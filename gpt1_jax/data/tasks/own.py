@@ -24,7 +24,7 @@ from gpt1_jax.data import hub, readers
 from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data.rows import Bad, How, Row
 from gpt1_jax.data.tasks.example import SEVERAL, Example, Task, file_state, kept, label_name
-from gpt1_jax.errors import UserError, in_code, shown
+from gpt1_jax.errors import UserError, in_code, listed, shown
 
 HEADS = ('classify', 'similarity', 'choice')
 MOST_LABELS = 1000  # each row's target has a number for each label
@@ -142,7 +142,7 @@ def _in_user_code(example, record):
         hint = ''
         if 'KeyError' in str(error) and isinstance(record, dict):
             hint = (
-                f' (columns: {", ".join(map(str, record))}; of a table without a header, give '
+                f' (columns: {listed(record)}; of a table without a header, give '
                 'from_records columns=(NAME, ...))'
             )
         raise UserError(f'{error}{hint}') from None
