@@ -92,8 +92,10 @@ def tokens(
     }
     padded = [*prompts, *[prompts[-1]] * (size - len(prompts))]
     held = [ids[-n_ctx:] for ids in padded]  # the ids in each row's cache
-    cache = jax.tree.map(jnp.copy, model.empty_cache(size))  # `forward` donates each leaf
     logits = np.zeros((size, model.config.vocab_size), np.float32)
+    cache = jax.tree.map(np.zeros_like, model.empty_cache(size))  # `forward` donates each leaf
+    # Placed as `forward` returns them: placed in another way they would compile it twice
+    logits, cache = jax.device_put((logits, cache), shardings(mesh))
     logits, cache = _read(model, params, mesh, held, logits, cache)
     for place in itertools.count():
         chosen = np.asarray(choose(logits, how, numbers, np.uint32(place)))
@@ -123,6 +125,11 @@ def _read(model, params, mesh, texts, logits, cache):
     return logits, cache
 
 
+def shardings(mesh: Mesh) -> tuple[NamedSharding, NamedSharding]:
+    """Of the rows of a batch, and of the cache's rows, which are its second axis."""
+    return sharding.batch_sharding(mesh), NamedSharding(mesh, P(None, *sharding.BATCH))
+
+
 @functools.lru_cache
 def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
     """(params, tokens int[B, L], real int[B], logits float32[B, V], cache) -> (logits, cache).
@@ -130,8 +137,7 @@ def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
     Reads the first real[b] tokens of each row. A row with real[b] = 0 keeps its logits. Donates
     logits and cache. B: a multiple of the devices.
     """
-    rows = sharding.batch_sharding(mesh)
-    caches = NamedSharding(mesh, P(None, *sharding.BATCH))
+    rows, caches = shardings(mesh)
 
     @functools.partial(
         jax.jit,

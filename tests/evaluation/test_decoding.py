@@ -133,6 +133,19 @@ def test_a_setting_that_cannot_be_is_named(fields, message):
         Sampling(**fields)
 
 
+def test_other_prompts_and_settings_run_the_same_programs():
+    generate(30, PROMPTS, Sampling(top_k=3))
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None
+    )
+    generate(45, [[1], list(range(24)), [2] * 18], Sampling(0.3, 8, 0.7, 9))
+    generate(45, [[1], [3], [2], [4]], Sampling(temperature=0))
+    assert compiled == []
+    jax.jit(lambda x: x * 3.5)(np.ones(3))  # the listener does hear of a compilation
+    assert len(compiled) == 1
+
+
 @pytest.mark.parametrize('temperature', [0, 1, 100])
 def test_the_unknown_token_is_never_chosen(temperature):
     """Although it is always the most probable one."""

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 import outcomes
 from experiments.lib import run_list, runner
 from experiments.lib.run_list import finetune_runs as specs
-from gpt1_jax import finetuning
+from gpt1_jax import finetuning, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
 from tiny import cola, python
@@ -121,6 +121,28 @@ def test_a_run_that_lacks_a_row_or_its_predictions_is_not_done(config, trainer, 
             path, [one for one in results.read(path) if (one['seed'], one[lost]) != (1, row[lost])]
         )
     assert carried_out(config) == ['done', 'ran']
+
+
+def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch):
+    scored = []
+
+    def run(one, steps):
+        scored.append(steps)
+        rows = [
+            outcomes.row(kind='zero_shot', task='cola', step=step, key=f'k{step}', metric=metric)
+            | {'predictions': __file__}
+            for step in steps
+            for metric in ('matthews', 'accuracy')
+        ]
+        results.append(one.results, *rows)
+        return rows
+
+    monkeypatch.setattr(zero_shot, 'run', run)
+    monkeypatch.setattr(zero_shot, 'run_key', lambda one, step, code=None: f'k{step}')
+    for steps in ((10, 20), (10, 20, 30)):
+        (found,) = runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
+    assert scored == [[10, 20], [30]]
+    assert [row['step'] for row in found.rows] == [10, 10, 20, 20, 30, 30]
 
 
 def test_the_same_run_under_two_names_is_done_once(config, trainer):
