@@ -6,13 +6,18 @@ import os
 import shutil
 import signal
 import tempfile
+from importlib.metadata import version
+
+from packaging.version import Version
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Most of a test's time is compiling, and most programs run once. So LLVM does not optimise, and XLA
-# writes fusions in its simpler way. Two different programs whose numbers must be equal to the bit
-# need the usual way, the fixture `fusion_emitters`.
+# writes fusions in its simpler way, which later versions do not have. Two different programs whose
+# numbers must be equal to the bit need the usual way, the fixture `fusion_emitters`.
+SIMPLER = Version(version('jaxlib')) < Version('0.11.1')
 os.environ.setdefault(
-    'XLA_FLAGS', '--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
+    'XLA_FLAGS',
+    '--xla_backend_optimization_level=0' + ' --xla_cpu_use_fusion_emitters=false' * SIMPLER,
 )
 # The processes of the tests, and the programs that they start, share their compiled programs.
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
@@ -81,7 +86,8 @@ def fusion_emitters():
             module._program.cache_clear()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(xla_options, 'of', lambda _: {'xla_cpu_use_fusion_emitters': True})
+        if SIMPLER:
+            patch.setattr(xla_options, 'of', lambda _: {'xla_cpu_use_fusion_emitters': True})
         forget_programs()
         yield
         forget_programs()

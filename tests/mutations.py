@@ -1032,7 +1032,6 @@ def main(words: list[str]) -> int:
             JAX_PLATFORMS='cpu',
             JAX_COMPILATION_CACHE_DIR=str(directory / 'programs'),
             JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS='0',
-            XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false',
         )
         status, output = run(directory, *dict.fromkeys(mutation.test for mutation in chosen))
         if status != 0:
