@@ -7,6 +7,7 @@ Tokens are counted, not lines, so that a packed line gains nothing.
 import ast
 import collections
 import io
+import sys
 import tokenize
 
 import pytest
@@ -97,6 +98,7 @@ def measured(folder):
     }
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason='divides f-strings into several tokens')
 @pytest.mark.parametrize('folder', CEILINGS)
 def test_the_code_of_a_folder_does_not_grow_denser(folder):
     found = measured(folder)
