@@ -247,12 +247,12 @@ def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
         ),
         (
             dict(pieces=['a', '<unk>'] + SMALL_ENCODER[2:]),
-            'encoder.json: not in the released order',
+            "encoder.json: piece 0 is 'a', by .* it must be '<unk>', in the released order",
         ),
         (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
         (
             dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']),
-            "line 3 'b c' does not make piece 8 'abc</w>'",
+            "piece 8 is 'abc</w>', by .* it must be 'bc'",
         ),
     ],
 )
