@@ -154,7 +154,7 @@ def documents(
     document at all. OSError as the file system raises it.
     """
     empty = part is None
-    for source, row_groups in parts.slices(expand(spec)[0], part, whole_files=bool(join)):
+    for source, row_groups in parts.slices(expand(spec), part, whole_files=bool(join)):
         for document in divided(joined(_read(source, row_groups, field, join, on_bad), join), join):
             empty = False
             yield document
@@ -163,7 +163,7 @@ def documents(
         raise UserError(f'corpus {", ".join(files.as_list(spec))} holds no document')
 
 
-def expand(spec: Spec, split_files: bool | None = True) -> tuple[list[str], list[str]]:
+def expand(spec: Spec, split_files: bool | None = True) -> list[str]:
     """As files.expand, also of 'novels'. A directory of that name is './novels'."""
     specs = [str(_PACKAGED) if one == NOVELS else one for one in files.as_list(spec)]
     return files.expand(specs, split_files)

@@ -206,10 +206,7 @@ def sample(documents: Iterable[Document], characters: int, total: int) -> Iterat
 
 
 def _resolved(source, field, split_files=True):
-    """(sources, or the tuple of Documents, and a description that changes when the text does).
-
-    Prints which files of the directories are left out.
-    """
+    """(sources, or the tuple of Documents, and a description that changes when the text does)."""
     if not isinstance(source, (str, os.PathLike)):
         source = tuple(source)
         if source and all(isinstance(item, Document) for item in source):
@@ -222,9 +219,7 @@ def _resolved(source, field, split_files=True):
                 'corpus, valid: must be names of files or other sources, or Documents, not a '
                 'mixture'
             )
-    sources, lines = corpus_lib.expand(source, split_files)
-    for line in lines:
-        say(line)
+    sources = corpus_lib.expand(source, split_files)
     # Names and sizes of files are cheap to look up. encode.py hashes the contents shard by shard.
     files = [
         (os.path.basename(source), storage.size(source))
@@ -254,7 +249,7 @@ def _documents(source, field, join, part=None, skip_bad=False):
         about = f'; {bad}' if bad.count else ''
         raise UserError(f'{error}{about}') from None
     if bad.count:
-        _say_once(str(bad))
+        files_lib.say_once(str(bad))
 
 
 class Survey(NamedTuple):
@@ -367,7 +362,3 @@ def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> It
 def say(line: str) -> None:
     """Print a notice at once."""
     print(line, file=sys.stderr, flush=True)
-
-
-# Each line once, however often the text is read
-_say_once = functools.cache(say)

@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import corpus, parts, readers, rows
+from gpt1_jax.data import corpus, files, parts, readers, rows
 from gpt1_jax.data.corpus import Document, Join, is_validation, joined
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
@@ -117,7 +117,9 @@ HELD_OUT = ('b/dev/x.txt', 'b/c.test', 'b/val.txt', 'b/deep/validation-00000-of-
 
 
 @pytest.mark.parametrize('spec', ['b', 'b/**/*.*'])
-def test_files_named_as_validation_data_are_told_read_or_left_out(tmp_path, monkeypatch, spec):
+def test_files_named_as_validation_data_are_told_read_or_left_out(
+    tmp_path, monkeypatch, capsys, spec
+):
     monkeypatch.chdir(tmp_path)
     text = ('b/a.txt', 'b/the_test_of_time.txt', 'b/contest.txt')
     for name in (*text, *HELD_OUT):
@@ -129,11 +131,14 @@ def test_files_named_as_validation_data_are_told_read_or_left_out(tmp_path, monk
         (None, (*text, *HELD_OUT), [f'{such}read as well: split_files=False leaves them out']),
         (False, text, [f'{such}left out']),
     ):
-        found, lines = corpus.expand(spec, split_files)
-        assert {*found} == {*expected} and len(lines) == len(said)
+        files.say_once.cache_clear()
+        assert {*corpus.expand(spec, split_files)} == {*expected}
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == len(said)
         assert all(text in line for text, line in zip(said, lines))
     for named in ('b/dev', 'b/c.test', 'b/*.test'):  # the user names them
-        assert corpus.expand(named, split_files=False)[0] and not corpus.expand(named, None)[1]
+        assert corpus.expand(named, split_files=False) and corpus.expand(named, None)
+    assert not capsys.readouterr().err
 
 
 def test_validation_documents_are_chosen_by_their_text_alone():
@@ -251,7 +256,7 @@ def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_en
     assert sum(sizes) == 1200 and max(sizes) - min(sizes) <= 20  # two row groups at each end
     counted = mock.Mock(wraps=parts.parquet.row_group_sizes)
     monkeypatch.setattr(parts.parquet, 'row_group_sizes', counted)
-    paths = corpus.expand(str(tmp_path))[0]
+    paths = corpus.expand(str(tmp_path))
     for part, footers in ((Part(0, 2), 1), (Part(2, 5), 2)):
         counted.reset_mock()
         assert 1 <= len(list(parts.slices(paths, part))) <= 3 and counted.call_count <= footers

@@ -169,7 +169,7 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, capsys):
         assert task.files(tmp_path, split) == [f'{tmp_path}/{name}']
         assert len(task.read(tmp_path, split)) == 30
     warning = 'notes.csv is not read: the splits are train.csv, val.csv, test.csv'
-    assert capsys.readouterr().out.count(warning) == 1
+    assert capsys.readouterr().err.count(warning) == 1
     table(tmp_path / 'train.tsv', '\t')
     assert 'holds train.csv and train.tsv' in refusal(own.task, str(tmp_path), 'one', 'topic')
 

@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import corpus, readers, rows
+from gpt1_jax.data import corpus, files, readers, rows
 from gpt1_jax.data.readers import parquet as parquet_reader
 from gpt1_jax.data.rows import Bad, How
 from refusal import refusal, refused_flips
@@ -71,7 +71,8 @@ def test_json_lines_are_read_whatever_they_are_compressed_with(here, ending, com
     assert read(f'a{ending}') == [(f'a{ending}: line {i + 1}', f'Nó {i}.') for i in range(3)]
 
 
-def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
+def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here, capsys):
+    files.say_once.cache_clear()
     (here / 'a.txt').write_text('A')
     (here / 'dataset_infos.json').write_text('{"splits": {}}')
     (here / 'c4.json.gz').write_bytes(gzip.compress(b'{"text": "C"}'))
@@ -79,7 +80,7 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / '.git' / 'HEAD.txt').touch()
     os.symlink('.git', 'linked')
     assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
-    behind, others = corpus.expand('.')[1]
+    behind, others = capsys.readouterr().err.splitlines()
     assert 'links are not read (1, such as linked)' in behind
     assert '1 of 3 files left out (dataset_infos.json)' in others
     said = refusal(read, '*.json')
@@ -101,7 +102,8 @@ def test_a_bad_row_is_told_and_the_next_one_read(here):
     assert read('array.jsonl') == [('array.jsonl: record 1', 'A')]
 
 
-def test_a_run_below_its_corpus_is_no_text_nor_is_a_corpus_below_a_run_left_out(here):
+def test_a_run_below_its_corpus_is_no_text_nor_is_a_corpus_below_a_run_left_out(here, capsys):
+    files.say_once.cache_clear()
     (here / 'a.txt').write_text('A')
     run = here / 'runs' / 'x'
     (run / 'books').mkdir(parents=True)
@@ -109,11 +111,11 @@ def test_a_run_below_its_corpus_is_no_text_nor_is_a_corpus_below_a_run_left_out(
         (run / name).write_text('{"step": 0}')
     for spec in ('.', '**/*.txt', str(here)):
         assert [text for _, text in read(spec)] == ['A'], spec
-        (line,) = corpus.expand(spec)[1]
+        (line,) = capsys.readouterr().err.splitlines()
         assert line == f'{spec}: directories of runs are not read (1, such as runs/x)'
     (run / 'books' / 'b.txt').write_text('B')
     for spec in ('runs/x/books/*.txt', 'runs/x/books', 'runs/x/*/*.txt'):
-        assert corpus.expand(spec)[0] == ['runs/x/books/b.txt']
+        assert corpus.expand(spec) == ['runs/x/books/b.txt']
 
 
 DICTIONARY = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())

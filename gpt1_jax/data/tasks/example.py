@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from gpt1_jax import storage
+from gpt1_jax.data.files import say_once
 from gpt1_jax.data.rows import Bad, Row
 from gpt1_jax.errors import UserError, did_you_mean, fail, one_line, shown
 
@@ -184,7 +185,9 @@ class Task:
                 bad.append(one_line(f'{where}: {fault}'))
                 on_bad(bad[-1])
         if left_out:
-            _say(one_line(f'{what}: {len(left_out):,} row(s) left out, the first: {left_out[0]}'))
+            say_once(
+                one_line(f'{what}: {len(left_out):,} row(s) left out, the first: {left_out[0]}')
+            )
         if not examples:
             about = f'all {len(bad)} rows are bad, the first: {bad[0]}' if bad else 'no rows'
             raise UserError(f'{what}: {about}')
@@ -350,8 +353,3 @@ def made(
             record = fields if keep else None
             yield where, Example(name, one.texts, one.choices, one.label, record)
         position += max(1, len(found))
-
-
-@functools.cache  # prints each line once, however often a set is read
-def _say(line):
-    print(line, flush=True)
