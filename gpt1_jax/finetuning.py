@@ -152,7 +152,7 @@ class Setting:
             split,
             self.tokenizer,
             self.n_ctx,
-            self.hashes[split],
+            storage.json_digest(self.hashes[split]),
             limit,
             data.skip_bad,
         )

@@ -173,7 +173,7 @@ def reading(asked, *examples, **fields):
 
 
 def load(task, split, digest='1'):
-    return splits.load(task, 'd', split, DIGITS, 16, {'a': digest})
+    return splits.load(task, 'd', split, DIGITS, 16, digest)
 
 
 def test_a_limit_takes_the_same_rows_each_time_in_their_order():

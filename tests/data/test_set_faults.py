@@ -101,7 +101,7 @@ def test_a_bad_row_names_the_option_that_leaves_it_out(tmp_path):
     path.write_text('sentence\tlabel\nA.\t2\nB.\t1\n')
     option = '--config.data.skip_bad=True leaves such rows out'
     tokenizer = bpe_training.train(['A. B. ab.'], merges=1)
-    load = functools.partial(splits.load, tasks.get('sst2'), tmp_path, 'dev', tokenizer, 16, {})
+    load = functools.partial(splits.load, tasks.get('sst2'), tmp_path, 'dev', tokenizer, 16, '')
     assert refusal(load) == f"{path}: row 2: label '2' is not one of 0, 1; {option}"
     assert [row.id for row in load(skip_bad=True)] == ['1']
 
