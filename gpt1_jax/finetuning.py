@@ -331,9 +331,8 @@ def plan(setting: Setting) -> Plan:
 
 def _warn(setting, train, dev):
     """Prints probable mistakes in the rows."""
-    config = setting.config
-    column = config.custom.label if config.task == 'custom' else ''
-    for line in examination.warnings(setting.task, train, dev, column):
+    read = setting.config.task == 'custom'
+    for line in examination.warnings(setting.task, train, dev, read):
         print(f'warning: {line}', flush=True)
 
 
