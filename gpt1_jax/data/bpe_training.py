@@ -116,23 +116,17 @@ def _learned(counts, characters, merges, vocab_size, **options):
 def _of_frequent_characters(counts, ranked, merges, vocab_size, room):
     """As `_learned`, but only the most frequent characters get a token, `room` at most.
 
-    They get at most half of vocab_size, or more if the text has too few merges to fill the rest.
+    They get at most half of vocab_size.
     """
     n = room if vocab_size is None else max(1, room // 2)
-    size = n + 1
-    tokenizer = None
-    while tokenizer is None or tokenizer.vocab_size < size and n < room:
-        if tokenizer is not None:
-            n = min(room, n + size - tokenizer.vocab_size)
-        frequent = ''.join(ranked[:n])
-        endings = _endings(counts, set(frequent)) or {frequent[0]: 1}
-        tokenizer, size = _learned(endings, frequent, merges, vocab_size, required_chars=frequent)
+    frequent = ''.join(ranked[:n])
+    endings = _endings(counts, set(frequent)) or {frequent[0]: 1}
     print(
         f'notice: of {len(ranked):,} characters only the {n:,} most frequent have a token each, '
         'the others are spelt as bytes: a larger vocabulary has room for more',
         file=sys.stderr,
     )
-    return tokenizer, size
+    return _learned(endings, frequent, merges, vocab_size, required_chars=frequent)
 
 
 def _most_characters(merges, vocab_size):

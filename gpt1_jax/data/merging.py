@@ -42,11 +42,7 @@ def merge(out: storage.Path) -> dict:
 def _parts(out):
     """{directory: manifest} of all parts in a directory, which must be of one division."""
     counts = sorted(
-        {
-            int(match[1])
-            for match in (PART.fullmatch(entry.name) for entry in out.iterdir())
-            if match
-        }
+        {int(match[1]) for entry in out.iterdir() if (match := PART.fullmatch(entry.name))}
     )
     if not counts:
         raise UserError(f'{out}: no part to merge: run gpt1 prepare --out={out} --part=I/N first')

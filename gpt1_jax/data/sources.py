@@ -214,11 +214,6 @@ def _resolved(source, field, split_files=True):
             for document in source:
                 digest.update(f'{len(document.text)} '.encode() + document.utf8)
             return source, f'{len(source)} documents, SHA-256 {digest.hexdigest()}'
-        if not all(isinstance(item, (str, os.PathLike)) for item in source):
-            raise UserError(
-                'corpus, valid: must be names of files or other sources, or Documents, not a '
-                'mixture'
-            )
     sources = corpus_lib.expand(source, split_files)
     # Names and sizes of files are cheap to look up. encode.py hashes the contents shard by shard.
     files = [
@@ -269,8 +264,8 @@ def survey(
 
     Reads all text once, so that unreadable files are found before hours are spent on encoding.
     Prints a notice if the documents seem to be sentences. UserError if a long document of named
-    validation text, or all of that text, is also in the training text; other copies give a warning.
-    UserError if a split has no word, which only a part's split may have.
+    validation text is also in the training text; short copies give a warning. UserError if a split
+    has no word, which only a part's split may have.
     """
     held_out: dict[bytes, str] = {}  # digest of a validation text: its name
     shared = set()
@@ -297,11 +292,6 @@ def survey(
     train = _survey(splits['train'](), refuse)
     if not train.words and part is None:
         raise UserError(f'train: {train.documents} documents and no word in them')
-    if shared and len(shared) == len(held_out):
-        raise UserError(
-            f'all {len(shared)} texts of valid are also in corpus: validation text must not be '
-            'trained on'
-        )
     if shared:
         say(
             f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, '
