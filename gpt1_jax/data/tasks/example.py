@@ -127,7 +127,9 @@ class Task:
         source = self.source(split)
         directory = os.path.expanduser(directory)
         files = source.files(directory)
-        shared = self.dev_fraction and self._is_shared(directory, files)
+        shared = self.dev_fraction and all(
+            self.files(directory, name) == files for name in ('train', 'dev')
+        )
         # The same source, so that the file is read once
         of_file = self.sources['train'] if shared else source
         found = source.chosen(kept(of_file, directory, self.example))
@@ -160,11 +162,6 @@ class Task:
                 f'{", ".join(self.sources)})'
             )
         return self.sources[split]
-
-    def _is_shared(self, directory, files):
-        """Whether train and dev have these files."""
-        both = [self.sources[split] for split in ('train', 'dev') if split in self.sources]
-        return len(both) == 2 and all(source.files(directory) == files for source in both)
 
     def _checked(self, found, what, labelled, on_bad, published=()):
         """The valid Examples of [(where, Example or fault)]."""
@@ -263,8 +260,6 @@ class Task:
             storage.json_digest([self.dev_seed, example.texts, example.choices])
             for example in examples
         ]
-        if len({*hashes}) == 1:  # the rows are told apart by their positions
-            hashes = [f'{hashed} {place:09}' for place, hashed in enumerate(hashes)]
         groups = collections.defaultdict(list)
         for example, hashed in zip(examples, hashes):
             by_label = self.head != 'choice' and not self.score
@@ -333,23 +328,21 @@ def made(
     """
     position = 0
     for row in rows:
-        if isinstance(row, Bad):
-            yield row.where, (LeftOut if row.left_out else UserError)(row.why)
-            position += 1
-            continue
+        found: list[Example] = []
         try:
-            found = example(row.fields)
-            found = [found] if isinstance(found, Example) else list(found)
+            if isinstance(row, Bad):
+                raise (LeftOut if row.left_out else UserError)(row.why)
+            given = example(row.fields)
+            found = [given] if isinstance(given, Example) else list(given)
         except UserError as fault:
             yield row.where, fault.with_traceback(None)
-            position += 1
-            continue
-        for number, one in enumerate(found):
-            where = row.where
-            if len(found) > 1:
-                where = f'{row.where}: example {number + 1}'
-            fields = row.fields if isinstance(row.fields, dict) else {'record': row.fields}
-            name = one.id or row.id or str(position + number)
-            record = fields if keep else None
-            yield where, Example(name, one.texts, one.choices, one.label, record)
+        else:
+            for number, one in enumerate(found):
+                where = row.where
+                if len(found) > 1:
+                    where = f'{row.where}: example {number + 1}'
+                fields = row.fields if isinstance(row.fields, dict) else {'record': row.fields}
+                name = one.id or row.id or str(position + number)
+                record = fields if keep else None
+                yield where, Example(name, one.texts, one.choices, one.label, record)
         position += max(1, len(found))

@@ -57,16 +57,14 @@ class File:
 def table_rows(path: str, how: How = How()) -> Iterator[Row | Bad]:
     """Yields the rows of a labelled file, where .txt is a table.
 
-    UserError after the last row if no row has a needed column. Rows of a table in memory (`saved`)
-    count from 0.
+    UserError after the last row if no row has a needed column.
     """
     kind = files_lib.kind(path)
-    in_memory = storage.path(path).parent == storage.cache('tables')
     known: dict[str, None] = {}
-    for number, row in enumerate(readers.rows(path, how, 'csv' if kind == 'txt' else kind)):
+    for row in readers.rows(path, how, 'csv' if kind == 'txt' else kind):
         if isinstance(row, Row) and isinstance(row.fields, dict):
             known |= dict.fromkeys(row.fields)
-        yield row._replace(where=f'{path}: row {number}') if in_memory else row
+        yield row
     if known:
         rows_lib.check_columns(path, how.needed, list(known))
 
@@ -184,18 +182,6 @@ class Table(File):
         if self.name not in found and self.name != 'dev':
             raise UserError(f'{directory}: no table for the split {self.name!r}')
         return [found.get(self.name, found['train'])]
-
-
-def of(fields: Mapping[str, Any], labels: Sequence[str] | None = None) -> Task:
-    """The Task of a plain dict of configs/custom.py's fields. Arguments and errors as in `task`.
-
-    UserError also for a field that is missing or unknown.
-    """
-    try:
-        given = inspect.signature(task).bind(**fields, labels=labels)
-    except TypeError as error:
-        raise UserError(f'config.custom: {error}') from None
-    return task(*given.args, **given.kwargs)
 
 
 def task(
@@ -373,9 +359,10 @@ def _names(found, column, path):
     if len(names) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
         if all(map(_is_number, names)):
             raise UserError(f'{many}; of a score give --score=LOW,HIGH')
-        if len(names) > MOST_LABELS:
-            raise UserError(f'{many}: at most {MOST_LABELS:,} labels are supported')
-        raise UserError(f'{many}: few rows share a label; is it the column of the label?')
+        raise UserError(
+            f'{many}: few rows share a label, or there are more than {MOST_LABELS:,}; is it the '
+            'column of the label?'
+        )
     return tuple(
         sorted(names, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
     )
