@@ -16,6 +16,7 @@ from typing import Any
 
 from gpt1_jax.data import files, parts, readers
 from gpt1_jax.data import rows as rows_lib
+from gpt1_jax.data.readers import tfds
 from gpt1_jax.errors import UserError, did_you_mean, fail
 
 NOVELS = 'novels'
@@ -62,13 +63,6 @@ class Join:
 
     def __bool__(self) -> bool:
         return self.key is not None or self.characters is not None
-
-    def __str__(self) -> str:
-        by = [f'by {self.key!r}'] * (self.key is not None)
-        by += [f'up to {self.characters} characters'] * (self.characters is not None)
-        joined = [f'rows joined {" and ".join(by)} with {self.between!r}'] * bool(by)
-        split = [f'split at {self.split_at!r}'] * (self.split_at is not None)
-        return ', '.join(joined + split)
 
 
 def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
@@ -176,10 +170,8 @@ def _read(source, row_groups, field, join, on_bad):
         key = None
     else:
         key = join.key
-    # tfds:NAME:SPLIT:FIELD
-    if match := re.fullmatch(r'(tfds:.*:[^:\[]+(?:\[[^\]]*\])?):([^:]+)', source):
-        if len(re.sub(r':\d+\.\d+\.\d+', '', source).split(':')) > 3:
-            source, field = match.groups()
+    if match := tfds.SPEC.fullmatch(source):
+        field = match[3] or field
     needed = (field,) if key is None else (field, key)
     how = rows_lib.How(tuple(dict.fromkeys(needed)), groups=row_groups, divided=join.split_at)
     for row in rows_lib.good(readers.rows(source, how), on_bad):

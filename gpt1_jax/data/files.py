@@ -80,17 +80,14 @@ def opened(name: str) -> Iterator[BinaryIO]:
     OSError if the file cannot be opened, or later cannot be read.
     """
     extension = os.path.splitext(name)[1]
-    with storage.opened(name) as raw, contextlib.ExitStack() as stack:
+    with storage.opened(name) as raw:
         stream: Any = raw
         if extension in COMPRESSED:
             import pyarrow
 
             stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
-        yield (
-            stream
-            if hasattr(stream, 'peek')
-            else stack.enter_context(io.BufferedReader(stream, 1 << 20))
-        )
+        with io.BufferedReader(stream, 1 << 20) as buffered:
+            yield buffered
 
 
 @functools.cache

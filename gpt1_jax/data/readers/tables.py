@@ -36,9 +36,10 @@ def _is_blank(row):
 def read(path: str, how: How) -> Iterator[Row | Bad]:
     """Yields the rows of a table. Their places count rows from 1 as a spreadsheet does.
 
-    The first row has the names of the columns, unless `how.columns` has them. Blank lines are left
-    out. A first line `sep=;` is Excel's. A row with more or fewer cells than the header is Bad, but
-    cells after the last needed one may be missing, as annotators' labels in some rows of SNLI.
+    The first row has the names of the columns, unless `how.columns` has them and the first row
+    lacks a needed one. Blank lines are left out. A first line `sep=;` is Excel's. A row with more
+    or fewer cells than the header is Bad, but cells after the last needed one may be missing, as
+    annotators' labels in some rows of SNLI.
     UserError if the table is empty or in another encoding, lacks a needed column, or has a quote
     that is never closed.
     """
@@ -57,14 +58,15 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
     dialect = _dialect(path, [line for _, line in sample], separator, how)
     first_row = sample[0][0] if sample else 1
     cells = _cells(path, itertools.chain(sample, lines), dialect, first_row)
-    header = list(how.columns)
-    if not header:
-        # Excel writes an empty first row as separators only
-        cells = itertools.dropwhile(lambda row: _is_blank(row[1]), cells)
-        number, names = next(cells, (0, []))
-        if isinstance(names, csv.Error):
-            raise UserError(f'{path}: row {number}, the header: {names}')
-        header = list(map(rows_lib.column_name, names))
+    # Excel writes an empty first row as separators only
+    cells = itertools.dropwhile(lambda row: _is_blank(row[1]), cells)
+    number, names = next(cells, (0, []))
+    if isinstance(names, csv.Error):
+        raise UserError(f'{path}: row {number}, the first: {names}')
+    header = list(map(rows_lib.column_name, names))
+    if how.columns and not (how.needed and {*how.needed} <= {*header}):
+        header = list(how.columns)
+        cells = itertools.chain([(number, names)], cells)
     rows_lib.check_columns(path, how.needed, header)
     places = [header.index(name) for name in how.needed]
     least = 1 + max(places, default=len(header) - 1)
@@ -82,12 +84,6 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
             yield Row(where, dict(zip(header, row)))
         else:
             yield Row(where, {name: row[place] for name, place in chosen})
-
-
-def first_row(path: str, separator: str) -> list[str]:
-    """The cells of the first row of a table without quoting."""
-    _, line = next(_lines(path, 'utf-8'), (0, ''))
-    return [cell.strip() for cell in line.split(separator)]
 
 
 def _lines(path, encoding):

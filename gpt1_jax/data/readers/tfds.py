@@ -1,9 +1,10 @@
 """Reads data that TFDS prepared, without TensorFlow.
 
-    tfds:NAME:SPLIT     in TFDS's default data directory: $TFDS_DATA_DIR, else ~/tensorflow_datasets
+    tfds:NAME:SPLIT[:FIELD]
 
-NAME may have a config and a version: wiki40b/en:1.3.0. Preparing needs TensorFlow (extra
-`gpt1_jax[tfds]`). The file format must be array_record, which can be read without TensorFlow.
+TFDS's default data directory is $TFDS_DATA_DIR, else ~/tensorflow_datasets. NAME may have a config
+and a version: wiki40b/en:1.3.0. Preparing needs TensorFlow (extra `gpt1_jax[tfds]`). The file
+format must be array_record, which can be read without TensorFlow.
 """
 
 import json
@@ -21,16 +22,16 @@ PREFIX = 'tfds:'
 # The only place from which TFDS may import the classes that a features.json names
 OWN = 'tensorflow_datasets.core.features.'
 VERSION = r'\d+\.\d+\.\d+'
+# The split may be train[:5%]
+SPEC = re.compile(rf'{PREFIX}([^:]+(?::{VERSION})?):([^:\[]+(?:\[[^\]]*\])?)(?::([^:]+))?')
 
 
 def read(spec: str, how: How) -> Iterator[Row]:
-    """Yields the records of tfds:NAME:SPLIT, in TFDS's order. UserError as in `records`."""
-    split = r'([^:\[]+(?:\[[^\]]*\])?)'  # train, or train[:5%]
-    match = re.fullmatch(rf'{PREFIX}([^:]+(?::{VERSION})?):{split}', spec)
+    """Yields the records of a SPEC, in TFDS's order. UserError as in `records`."""
+    match = SPEC.fullmatch(spec)
     if not match:
         raise UserError(f'{spec}: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD')
-    name, split = match.groups()
-    return records('', name, split, how)
+    return records('', match[1], match[2], how)
 
 
 def files(directory: str, name: str, split: str) -> list[str]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import hub, readers
 from gpt1_jax.data import rows as rows_lib
-from gpt1_jax.data.readers import tables, tfds
+from gpt1_jax.data.readers import tfds
 from gpt1_jax.data.rows import Bad, How, Row
 from gpt1_jax.errors import UserError
 
@@ -46,7 +46,7 @@ class Published:
     published: tuple[int, ...] = ()
     tfds: tuple[str, ...] = ()  # 'builder/config:split', in order. () if TFDS lacks the split
     hub: tuple[str, ...] | None = None  # the same on the Hub, by default `tfds`
-    columns: tuple[str, ...] = ()  # of an official file without a header
+    columns: tuple[str, ...] = ()  # of an official file that may have no header
     # The official column of ids. None: ids are positions in the file, from 0
     ids: str | None = None
     # Leave out rows that lack a needed column, as QQP's cut rows do
@@ -117,18 +117,15 @@ class Published:
         return paths, self._ours(itertools.chain.from_iterable(rows), self.renamed)
 
     def _table(self, path, how):
-        """The rows of an official table. A file to predict may have the header or not."""
+        """The rows of an official table."""
         needed = how.needed + ((self.ids,) if self.ids and not how.rest else ())
         kind = files_lib.kind(path)
-        columns = self.columns
-        if kind in ('txt', 'csv', 'tsv', None):
+        if kind in ('txt', 'csv', None):
             kind = 'tsv'
-            if how.rest and columns:
-                columns = self._layout(path, how)
         how = dataclasses.replace(
             how,
             needed=needed,
-            columns=columns,
+            columns=self.columns,
             quoted=self.quoted,
             separator=',' if self.quoted else '\t',
         )
@@ -139,14 +136,6 @@ class Published:
             if isinstance(row, Bad):
                 row = row._replace(left_out=self.leave_out_short)
             yield row
-
-    def _layout(self, path, how):
-        """The names of the columns of a file to predict, () if its first row has them."""
-        first = tables.first_row(path, '\t')
-        if {*how.needed} <= {*first}:
-            return ()
-        without = tuple(name for name in self.columns if name != self.label)
-        return next((names for names in (self.columns, without) if len(names) == len(first)), ())
 
     def _theirs(self, renamed):
         if self.typed:
@@ -160,7 +149,7 @@ class Published:
             yield from self.typed(rows)
             return
         if self.index:
-            rows = sorted(rows, key=self._position)
+            rows = sorted(rows, key=lambda row: isinstance(row, Row) and row.fields[self.index])
         for row in rows:
             if isinstance(row, Bad):
                 yield row
@@ -180,12 +169,6 @@ class Published:
                 fields[self.label] = self.classes.get(value, value)
             ours = '' if self.renumber or not self.index else str(row.fields[self.index])
             yield Row(row.where, fields, ours)
-
-    def _position(self, row):
-        place = 0 if isinstance(row, Bad) else row.fields[self.index]
-        if not isinstance(place, int) and not hasattr(place, '__index__'):
-            raise UserError(f'{row.where}: {self.index} is no whole number')
-        return place
 
 
 def find(directory: str, source: Published) -> str:
