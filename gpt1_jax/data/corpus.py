@@ -17,7 +17,7 @@ from typing import Any
 from gpt1_jax.data import files, parts, readers
 from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data.readers import tfds
-from gpt1_jax.errors import UserError, did_you_mean, fail
+from gpt1_jax.errors import UserError, fail
 
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
@@ -176,31 +176,20 @@ def _read(source, row_groups, field, join, on_bad):
     how = rows_lib.How(tuple(dict.fromkeys(needed)), groups=row_groups, divided=join.split_at)
     for row in rows_lib.good(readers.rows(source, how), on_bad):
         try:
-            document = Document(row.where, _text(row, field, key), key and row.fields[key])
+            document = _document(row, field, key)
         except UserError as error:
-            on_bad(str(error))
+            on_bad(f'{row.where}: {error}')
             continue
         del row
         yield document
         del document
 
 
-def _text(row, field, key):
-    """The text of a row. UserError if the row has none, or lacks the key."""
-    fields = row.fields
-    if not isinstance(fields, dict):
-        raise UserError(
-            f'{row.where} is {type(fields).__name__}, must be an object with field {field!r}'
-        )
-    for name in (field, key):
-        if name is not None and name not in fields:
-            others = ', '.join(map(repr, list(fields)[:10])) or 'none'
-            raise UserError(
-                f'{row.where} has no field {name!r}, only {others}{did_you_mean(name, fields)}'
-            )
-    text = fields[field]
+def _document(row, field, key):
+    """The Document of a row. UserError if the row has no text, or lacks the key."""
+    text = rows_lib.cell(row.fields, field)
     if not isinstance(text, str):
-        raise UserError(f'{row.where}: field {field!r} is {type(text).__name__}, must be text')
+        raise UserError(f'{field} is {type(text).__name__}, must be text')
     if len(text) > rows_lib.LONGEST:
-        raise rows_lib.too_long(row.where)
-    return text
+        raise rows_lib.too_long(field)
+    return Document(row.where, text, key and rows_lib.cell(row.fields, key))

@@ -271,10 +271,9 @@ def _below(directory):
             'name them'
         )
     if others:
-        shown = ', '.join(others[:3]) + ', ...' * (len(others) > 3)
         lines.append(
-            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are read: '
-            f'{READ}; a table or a .json file only if it is named itself'
+            f'{len(others):,} of {len(found):,} files left out (such as {others[0]}): only these '
+            f'are read: {READ}; a table or a .json file only if it is named itself'
         )
     if len(others) == len(found):
         raise UserError(

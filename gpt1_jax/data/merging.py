@@ -54,7 +54,7 @@ def _parts(out):
     parts = [Part(index, counts[0]) for index in range(counts[0])]
     missing = [part for part in parts if not (out / part.name / prepared.MANIFEST).exists()]
     if missing:
-        listed = ', '.join(str(part.index) for part in missing[:10]) + ', ...' * (len(missing) > 10)
+        listed = ', '.join(str(part.index) for part in missing)
         raise UserError(
             f'{out}: part {listed} of {counts[0]} is missing or not finished: run it with '
             f'--part={missing[0]}'

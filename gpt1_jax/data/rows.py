@@ -155,13 +155,19 @@ def of_cell(value: Any) -> str:
     return str(value)
 
 
+def cell(fields: Any, column: str) -> Any:
+    """A row's value in a column. UserError if the row is no object or lacks the column."""
+    if not isinstance(fields, dict):
+        raise UserError(f'{type(fields).__name__}, expected an object with {column}')
+    if column not in fields:
+        others = ', '.join(map(str, list(fields)[:10])) or 'nothing'
+        raise UserError(f'no {column}, only {others}{did_you_mean(column, fields)}')
+    return fields[column]
+
+
 def text(fields: Any, column: str, may_be_empty: bool = False) -> str:
     """The text of a row's cell, stripped. UserError if it is missing, a list, or empty."""
-    if not isinstance(fields, dict):
-        raise UserError(f'{type(fields).__name__}, expected an object')
-    if column not in fields:
-        raise UserError(f'no {column}{did_you_mean(column, fields)}')
-    value = fields[column]
+    value = cell(fields, column)
     if isinstance(value, (list, dict)):
         raise UserError(f'{column}: {shown(value)} is not a text')
     found = of_cell(value)

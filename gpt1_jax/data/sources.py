@@ -60,33 +60,38 @@ def splits(
         isinstance(sources, tuple) or not all(map(files_lib.is_file, sources))
     ):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
-    extra = {'join': str(join)} if join != Join() else {}
-    if part is not None:
-        extra['part'] = str(part)
     read = functools.partial(_documents, field=field, join=join, skip_bad=skip_bad)
     whole = functools.partial(read, sources, part=part)
+    found: Splits
+    named = None
     if fraction is not None:
+        valid_is = f'{fraction} of the documents'
         # Cached, and found only when the text is first read: a finished directory does not need it
         end = functools.cache(
             lambda: None if part is not None else _end_of_training(whole(), fraction)
         )
-        found: Splits = {
+        found = {
             split: functools.partial(_held, whole, fraction, end, split == 'valid')
             for split in ('train', 'valid')
         }
-        return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
-    valid_sources, valid_is = _resolved(valid, field)
-    for both in set(sources) & set(valid_sources):
-        raise UserError(
-            f'{getattr(both, "name", both)} is both in corpus and in valid: validation text must '
-            'not be trained on'
-        )
-    named = functools.partial(read, valid_sources)
-    found = {
-        'train': whole,
-        'valid': named if part is None or part.index == 0 else lambda: iter(()),
-    }
-    return found, {'corpus': corpus_is, 'valid': valid_is, **extra}, named
+    else:
+        valid_sources, valid_is = _resolved(valid, field)
+        for both in set(sources) & set(valid_sources):
+            raise UserError(
+                f'{getattr(both, "name", both)} is both in corpus and in valid: validation text '
+                'must not be trained on'
+            )
+        named = functools.partial(read, valid_sources)
+        found = {
+            'train': whole,
+            'valid': named if part is None or part.index == 0 else lambda: iter(()),
+        }
+    inputs = {'corpus': corpus_is, 'valid': valid_is}
+    if join != Join():
+        inputs['join'] = str(join)
+    if part is not None:
+        inputs['part'] = str(part)
+    return found, inputs, named
 
 
 def fraction_of(valid: Any) -> float | None:

@@ -89,7 +89,7 @@ def test_another_field_can_be_read_and_one_document_at_a_time(here):
         ),
         (
             'other',
-            r'other: no text file in this directory, 1 of 1 files left out \(x.md\): only these '
+            r'other: no text file in this directory, 1 of 1 files left out \(such as x.md\): only these '
             r'are read: .txt, ',
         ),
         (['books', ''], 'corpus: no file, directory or other source given, or one'),
@@ -182,7 +182,7 @@ def test_tfds_records_are_documents_or_named(monkeypatch, tmp_path):
     expected = [(f'{places[1]}: train[:5%] record 0', 'Nó')]
     assert read('tfds:wiki/en:1.3.0:train[:5%]:title') == expected
     said = refusal(read, 'tfds:books:train:label')
-    assert f"{where}: field 'label' is int64, must be text" in said
+    assert f'{where}: label is int64, must be text' in said
     source[0] = None  # as of a truncated file
     assert 'train record 0: a value is missing' in refusal(read, 'tfds:books:train')
     assert 'tfds:: no_such_set is not in ' in refusal(read, 'tfds:no_such_set:train')
@@ -237,7 +237,7 @@ def test_a_key_column_joins_across_row_groups_but_not_across_files(tmp_path, mon
     assert [text for _, text in read('.', join=Join('book'))] == expected
     for name, message in (
         ('1.parquet', "1.parquet: no column 'boek', did you mean 'book'?"),
-        ('2.jsonl', "2.jsonl: line 1 has no field 'boek'"),
+        ('2.jsonl', "2.jsonl: line 1: no boek, only book, text, did you mean 'book'?"),
     ):
         assert message in refusal(read, name, join=Join('boek'))
 

@@ -82,9 +82,9 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here, capsys):
     assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
     behind, others = capsys.readouterr().err.splitlines()
     assert 'links are not read (1, such as linked)' in behind
-    assert '1 of 3 files left out (dataset_infos.json)' in others
+    assert '1 of 3 files left out (such as dataset_infos.json)' in others
     said = refusal(read, '*.json')
-    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in said
+    assert 'dataset_infos.json: line 1: no text, only splits' in said
 
 
 def test_a_bad_row_is_told_and_the_next_one_read(here):
@@ -97,7 +97,7 @@ def test_a_bad_row_is_told_and_the_next_one_read(here):
         assert message.startswith(f'a.jsonl: line {number}')
     write_parquet('a.parquet', {'text': ['A', None, 'C']})
     assert len(read('a.parquet', on_bad=messages.append)) == 2
-    assert messages[5:] == ["a.parquet: row 1: field 'text' is NoneType, must be text"]
+    assert messages[5:] == ['a.parquet: row 1: text is NoneType, must be text']
     (here / 'array.jsonl').write_text('[\n{"text": "A"}\n]')
     assert read('array.jsonl') == [('array.jsonl: record 1', 'A')]
 
@@ -184,13 +184,13 @@ CUT = ': Truncated compressed stream'
         ),
         ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': line 2: not UTF-8 at byte 10 (0xe9)'),
         ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2: not JSON (Expecting value'),
-        ('a.json', b' [["a"], ["b"]]', ": record 1 is list, must be an object with field 'text'"),
+        ('a.json', b' [["a"], ["b"]]', ': record 1: list, expected an object with text'),
         ('a.json', b'{"a": 1,\n"b": 2}', ': one JSON object, expected an array of records'),
         ('a.json', b'[{"a": 1},\n', ': neither a record a line nor one JSON value: not JSON'),
         (
             'a.jsonl',
             b'{"texts": "a", "id": 1}\n',
-            ": line 1 has no field 'text', only 'texts', 'id', did you mean 'texts'?",
+            ": line 1: no text, only texts, id, did you mean 'texts'?",
         ),
         ('a.jsonl', b'\n \n', ' holds no document'),
         (

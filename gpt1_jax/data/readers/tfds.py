@@ -36,9 +36,7 @@ def read(spec: str, how: How) -> Iterator[Row]:
 
 def files(directory: str, name: str, split: str) -> list[str]:
     """The record files of a split. UserError as in `records`."""
-    builder, path = opened(directory, name)
-    if split not in builder.info.splits:
-        raise UserError(_no_split(path, split, builder))
+    builder, _ = opened(directory, name, split)
     return [str(file) for file in builder.info.splits[split].filepaths]
 
 
@@ -49,14 +47,12 @@ def records(directory: str, name: str, split: str, how: How = How()) -> Iterator
     becomes ''. UserError if the set or the split is not prepared, if a needed feature is missing,
     or if a record lacks a value (a truncated ArrayRecord file gives None).
     """
-    builder, path = opened(directory, name)
+    builder, path = opened(directory, name, split)
     features = builder.info.features
     rows_lib.check_columns(path, how.needed, list(features))
     wanted = how.needed or tuple(features)
     labels = {feature: getattr(features[feature], 'names', None) for feature in wanted}
     try:
-        if split.partition('[')[0] not in builder.info.splits:
-            raise UserError(_no_split(path, split, builder))
         source = builder.as_data_source(split)
         # By index, because iterating over a source that lacks records ends early without an error
         for number in range(len(source)):
@@ -75,14 +71,11 @@ def records(directory: str, name: str, split: str, how: How = How()) -> Iterator
         raise UserError(f'{path}: TFDS cannot read {split} ({shown(error)})') from None
 
 
-def _no_split(path, split, builder):
-    return f'{path}: no split {split!r} (there are {", ".join(builder.info.splits) or "none"})'
-
-
-def opened(directory: str, name: str) -> tuple[Any, pathlib.Path]:
+def opened(directory: str, name: str, split: str) -> tuple[Any, pathlib.Path]:
     """(builder, its directory) of the newest prepared version, or of NAME:VERSION.
 
-    UserError if there is none, if TFDS cannot open it, or if it names code outside TFDS.
+    UserError if there is none, if TFDS cannot open it, if it names code outside TFDS, or if it
+    lacks the split.
     """
     named = directory or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
     data_dir = pathlib.Path(named).expanduser()
@@ -108,6 +101,9 @@ def opened(directory: str, name: str) -> tuple[Any, pathlib.Path]:
         import tensorflow_datasets
 
         builder = tensorflow_datasets.builder_from_directory(path)
+        splits = builder.info.splits
+        if split.partition('[')[0] not in splits:
+            raise UserError(f'{path}: no split {split!r} (there are {", ".join(splits) or "none"})')
         return builder, path
     except UserError:
         raise
