@@ -102,7 +102,7 @@ def test_targets_of_labels_choices_and_squared_scores():
     assert inputs.target(one, task_of('classify')) == [0, 1]
     choice = Example('0', ('1',), ('2', '3', '4'), label=2)
     assert inputs.target(choice, task_of('choice')) == [0, 0, 1]
-    squared = task_of('classify', score=(1, 7), squared=True)
+    squared = dataclasses.replace(task_of('classify', score=(1, 7)), labels=('score',))
     assert inputs.target(Example('0', ('1',), label=5.5), squared) == [0.75]
     assert inputs.target(Example('0', ('1',)), squared) is None
 
@@ -162,9 +162,6 @@ class Rows:
     def rows(self, directory):
         self.asked.append('read')
         return (Row('a row', example) for example in self.examples)
-
-    def chosen(self, found):
-        return found
 
 
 def reading(asked, *examples, **fields):

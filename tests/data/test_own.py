@@ -277,7 +277,7 @@ LISTED = FIVE | {'choices': ('a',)}
     [
         (RATING, 'text,score\nA,8\n', 'row 2: label is 8, must be a number from 1 to 7'),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: b is empty'),
-        (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: answer 'E' is not one of A, B, C"),
+        (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: label 'E' is not one of A, B, C"),
         (LISTED, [RECORD, RECORD | {'a': ['x', ' ']}], 'line 2: a: choice 2 is empty'),
         (LISTED, [RECORD, RECORD | {'passage': ['P']}], "line 2: passage: ['P'] is not a text"),
         (LISTED, [RECORD, {'passage': 'P'}], 'line 2: no question'),

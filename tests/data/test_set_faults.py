@@ -66,7 +66,6 @@ ROWS = [  # a set, a bad row after good ones, the cause, how many rows are left
         None,
     ),
     ('story_cloze', 'a,A,B,C,D,"E,F,1\n', 'a quotation mark opens a cell that is never', None),
-    ('story_cloze', '', '1 stories, the split takes 374 of them for validation', None),
 ]
 
 
@@ -183,4 +182,6 @@ def test_parquet_files_that_are_missing_or_of_two_versions_are_named(tmp_path):
     second.write_bytes(content)
     shutil.copy(first, first.with_name('train-00000-of-00001.parquet'))
     assert 'delete those of another version' in complaint('cola', tmp_path, 'train')
-    assert complaint('cola', 'parquet:/no/such/place', 'dev') == '/no/such/place: no such directory'
+    assert complaint('cola', 'parquet:/no/such/place', 'dev').startswith(
+        'parquet:/no/such/place: no Parquet file of cola validation'
+    )

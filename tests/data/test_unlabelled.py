@@ -81,7 +81,10 @@ def test_rows_in_memory_may_have_the_columns_of_a_set_of_your_own():
     rows = list(csv.DictReader(FIVE_ROWS.splitlines()))
     assert unlabelled.given(five(), rows) == FIVE_UNLABELLED
     assert unlabelled.given(five(), BY_TEXTS) == FIVE_UNLABELLED
-    assert refusal(unlabelled.given, five(), [*rows, {'passage': 'Dogs.'}]) == 'row 2: no question'
+    assert (
+        refusal(unlabelled.given, five(), [*rows, {'passage': 'Dogs.'}])
+        == 'row 2: no question, only passage'
+    )
     texts = own.task('a.csv', **RATING | {'text': 'texts'})
     for good in ('Good.', {'texts': 'Good.'}, {'texts': ['Good.']}, {'texts': 'Good.', 'n': 1}):
         assert unlabelled.given(texts, [good]) == [Example('0', ('Good.',))]

@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import functools
 import os
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
@@ -35,8 +36,9 @@ class Example:
              Task.segments.
     choices: for multiple choice only: the candidates for one more segment after `texts`. Their
              number may differ between rows.
-    label:   the index of the label or of the right choice, or its name. For a task with a score,
-             the score. None or '' if unlabelled. `Task.read` gives the index, the score or None.
+    label:   the index of the label or of the right choice, its name, or the text of the right
+             choice. For a task with a score, the score. None or '' if unlabelled. `Task.read`
+             gives the index, the score or None.
     record:  {column: value}, as in the file, of a row to predict.
     """
 
@@ -60,10 +62,6 @@ class Source(Hashable, Protocol):
         ...
 
     def rows(self, directory: str) -> Iterable[Row | Bad]: ...
-
-    def chosen(self, found: list) -> list:
-        """The split's part of [(where, Example or fault)] of all rows."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,8 +92,6 @@ class Task:
     cut: int | None = None
     # (low, high) of labels that are numbers: integers, with one bin each
     score: tuple[float, float] | None = None
-    # True: a score of any size, with one output and the squared loss. False: soft labels (STS-B)
-    squared: bool = False
     positive: int = 1  # index of the label that F1 counts
     # First parts of ids ('middle' of 'middle/12.txt/0') that are also reported separately
     groups: tuple[str, ...] = ()
@@ -106,6 +102,11 @@ class Task:
     # If train and dev have the same file: the share of its rows that is dev, and their seed
     dev_fraction: float = 0.0
     dev_seed: int = 0
+
+    @property
+    def squared(self) -> bool:
+        """Whether a score has one output and the squared loss. Otherwise it has soft labels."""
+        return self.score is not None and len(self.labels) == 1
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -132,7 +133,7 @@ class Task:
         )
         # The same source, so that the file is read once
         of_file = self.sources['train'] if shared else source
-        found = source.chosen(kept(of_file, directory, self.example))
+        found = kept(of_file, directory, self.example)
         where = files[0] if len(files) == 1 else directory
         what = f'{where} ({self.name} {split})'
         labelled = split not in self.unlabelled
@@ -223,10 +224,12 @@ class Task:
         n = len(example.choices) if self.head == 'choice' else len(self.labels)
         if isinstance(label, str):
             names = self.labels[:n]
-            name = label if label in names else label_name(label)
-            if name not in names:
+            for name in (label, label_name(label), label.upper()):
+                if name in names:
+                    return names.index(name)
+            if example.choices.count(label) != 1:
                 raise UserError(f'label {shown(label)} is not one of {", ".join(names)}')
-            return names.index(name)
+            return example.choices.index(label)
         if isinstance(label, (list, tuple, set)):
             raise UserError(f'label is {shown(label)}: {SEVERAL}')
         if not isinstance(label, int) or not 0 <= label < n:
@@ -285,11 +288,8 @@ SEVERAL = 'a row has several labels; one label a row is supported'
 
 def label_name(text: str) -> str:
     """The form of a label for comparisons: a whole number has no decimals, so 1.0 becomes 1."""
-    whole, point, decimals = text.partition('.')
-    is_whole = (
-        point and decimals and not decimals.strip('0') and whole.removeprefix('-').isdecimal()
-    )
-    return whole if is_whole else text
+    found = re.fullmatch(r'(-?\d+)\.0+', text)
+    return found[1] if found else text
 
 
 def kept(

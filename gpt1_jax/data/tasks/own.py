@@ -34,14 +34,10 @@ DEV_FRACTION = 0.1  # of the training rows, without a file for dev
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class File:
-    """The source of a split that is one file of the set's directory.
-
-    answers: see `task`, for choices.
-    """
+    """The source of a split that is one file of the set's directory."""
 
     name: str
     how: How = How()
-    answers: Callable[[list], list] = list
     published: tuple[int, ...] = ()
 
     def files(self, directory: str) -> list[str]:
@@ -49,9 +45,6 @@ class File:
 
     def rows(self, directory: str) -> Iterable[Row | Bad]:
         return table_rows(self.files(directory)[0], self.how)
-
-    def chosen(self, found: list) -> list:
-        return self.answers(found)
 
 
 def table_rows(path: str, how: How = How()) -> Iterator[Row | Bad]:
@@ -105,9 +98,9 @@ def from_records(
             f'{name}: head is {shown(head)}, must be {", ".join(HEADS)}; '
             "of labels that are numbers: head 'classify', labels (), score=(LOW, HIGH)"
         )
-    if score is not None and not options.get('squared'):
-        labels, options['squared'] = bins(score)
-    if score is None and (options.get('squared') or not labels):
+    if score is not None:
+        labels = bins(score)
+    if not labels:
         raise UserError(
             f'{name}: labels is {shown(labels)}, must be names; of labels that are numbers: '
             'labels (), score=(LOW, HIGH)'
@@ -120,7 +113,7 @@ def from_records(
     return Task(
         name,
         head,
-        tuple(labels) or ('score',),
+        tuple(labels),
         metrics_of(metrics, score),
         sources,
         functools.partial(_in_user_code, example),
@@ -150,12 +143,12 @@ def _in_user_code(example, record):
     return found
 
 
-def bins(score: Sequence[float]) -> tuple[tuple[str, ...], bool]:
-    """(labels, squared) of a score: a label for each whole number, or one with the squared loss."""
+def bins(score: Sequence[float]) -> tuple[str, ...]:
+    """The labels of a score: one for each whole number, or a single one with the squared loss."""
     low, high = score
     if float(low).is_integer() and float(high).is_integer() and high - low < MOST_LABELS:
-        return tuple(map(str, range(int(low), int(high) + 1))), False
-    return ('score',), True
+        return tuple(map(str, range(int(low), int(high) + 1)))
+    return ('score',)
 
 
 def metrics_of(names: Sequence[str], score: Any) -> tuple[str, ...]:
@@ -246,18 +239,12 @@ def _task(data, texts, label, choices, score, encoding, labels, state):
     example = functools.partial(_example, texts, label, choices)
     how = How((*texts, *choices, label), encoding=encoding)
     sources = {split: Table(split, how) for split in files_lib.SPLITS}
-    squared = False
     if score:
-        labels, squared = bins(score)
+        labels = bins(score)
     elif labels is None:
         found = kept(sources['train'], data, example)
         read = _positions if choices else _names
         labels = read(found, label, sources['train'].files(data)[0])
-    if choices:
-        answers = functools.partial(_answers, labels, label)
-        sources = {
-            split: dataclasses.replace(source, answers=answers) for split, source in sources.items()
-        }
     new = How((*texts, *choices), rest=True, encoding=encoding)
     return Task(
         name(data),
@@ -268,7 +255,6 @@ def _task(data, texts, label, choices, score, encoding, labels, state):
         example,
         new=lambda path: table_rows(path, new),
         score=score or None,
-        squared=squared,
         n_texts=len(texts),
         columns=(*texts, *choices),
         dev_fraction=DEV_FRACTION,
@@ -279,7 +265,7 @@ def whole(task: Task) -> Task:
     """The same Task, but every split is all rows of the file that is given as its directory."""
     sources: dict[str, Any] = dict(task.sources)
     for split, source in sources.items():
-        sources[split] = File('', source.how, source.answers)
+        sources[split] = File('', source.how)
     return dataclasses.replace(task, sources=sources, dev_fraction=0.0)
 
 
@@ -369,41 +355,19 @@ def _names(found, column, path):
 
 
 def _positions(found, column, path):
-    """The names of the choices' positions, as the column of the right one writes them."""
+    """The names of the choices' positions, as the column of the right one writes them.
+
+    If the column has the text of the right choice, no choice may be taken for a position: #1, #2.
+    """
     examples = _examples(found, path)
     n = max(len(one.choices) for one in examples)
     answers = {one.label for one in examples}
-    if _are_texts(examples):
-        first = 1
-    elif answers <= {*string.ascii_letters}:
+    if sum(one.label in one.choices for one in examples) > len(examples) / 2:
+        return tuple(f'#{position}' for position in range(1, n + 1))
+    if answers <= {*string.ascii_letters}:
         return tuple(string.ascii_uppercase[:n])
-    else:
-        first = 0 if '0' in answers else 1
+    first = 0 if '0' in answers else 1
     return tuple(str(position) for position in range(first, first + n))
-
-
-def _are_texts(examples):
-    """Whether the right choices are given by their texts."""
-    return sum(one.label in one.choices for one in examples) > len(examples) / 2
-
-
-def _answers(labels, column, found):
-    """The rows with the right choice as its index, given by its text, letter or number."""
-    examples = [one for _, one in found if isinstance(one, Example) and one.label]
-    texts = labels[0] == '1' and _are_texts(examples)
-    resolved = []
-    for where, one in found:
-        if isinstance(one, Example) and one.label:
-            names = one.choices if texts else labels[: len(one.choices)]
-            answer = one.label if texts else one.label.upper()
-            if names.count(answer) == 1:
-                one = dataclasses.replace(one, label=names.index(answer))
-            elif answer in names:
-                one = UserError(f"{column} {answer!r} is more than one of the row's choices")
-            else:
-                one = UserError(f'{column} {one.label!r} is not one of {", ".join(names)}')
-        resolved.append((where, one))
-    return resolved
 
 
 def _is_whole(name):
@@ -427,10 +391,6 @@ def is_frame(value: Any) -> bool:
 
 def records_of(frame: Any) -> list[dict]:
     """The rows of a table in memory as {column: value}."""
-    names = list(getattr(frame, 'column_names', None) or frame.columns)
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UserError(f'the table has {names.count(twice[0])} columns called {twice[0]!r}')
     method = next(each for each in _RECORDS if hasattr(frame, each))
     given = ('records',) if method == 'to_dict' else ()
     return [

@@ -70,10 +70,8 @@ class Published:
         return self._opened(directory)[0]
 
     def rows(self, directory: str) -> Iterable[Row | Bad]:
-        return self._opened(directory)[1]
-
-    def chosen(self, found: list) -> list:
-        return found if self.part is None else self.part(found)
+        found = self._opened(directory)[1]
+        return found if self.part is None else self.part(list(found))
 
     def new(self, path: str) -> Iterable[Row | Bad]:
         """The rows of another file in this layout. Only the columns of the texts must be there."""
@@ -236,8 +234,6 @@ def on_hub(directory: str, source: str) -> list[pathlib.Path]:
     root = pathlib.Path(directory.removeprefix(PARQUET))
     if hub.is_name(directory):
         root = hub.download(directory, 'dataset', tuple(patterns))
-    elif not root.is_dir():
-        raise UserError(f'{root}: no such directory')
     return next((found for pattern in patterns if (found := sorted(root.glob(pattern)))), [])
 
 
