@@ -202,13 +202,10 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
     """(the tokenizer, or None if it is to be trained, and its description in inputs.json)."""
     if config.tokenizer == 'train':
         sample = '' if config.characters is None else f' from {config.characters} characters'
+        size = f'{bpe_training.MERGES if config.merges is None else config.merges} merges'
         if config.vocab_size is not None:
-            return None, f'trained, {config.vocab_size} rows{sample}'
-        return (
-            None,
-            f'trained, {bpe_training.MERGES if config.merges is None else config.merges} '
-            f'merges{sample}',
-        )
+            size = f'{config.vocab_size} rows'
+        return None, f'trained, {size}{sample}'
     if isinstance(config.tokenizer, Tokenizer):
         given = config.tokenizer
     elif config.tokenizer == 'published':

@@ -92,7 +92,7 @@ class Published:
                     return paths, self.official(paths)
                 return paths, self._table(paths[0], How(self.needed))
             except UserError:
-                if not holds_parquet(directory):
+                if not any(pathlib.Path(directory).rglob('*.parquet')):
                     raise
         if self.hub == ():
             raise UserError(f'{directory}: the set has no Parquet files: give its own files')
@@ -189,16 +189,10 @@ def find(directory: str, source: Published) -> str:
 # The Hub's files
 
 
-def holds_parquet(directory: str) -> bool:
-    """Whether there are Parquet files in a local directory, at most two levels down."""
-    root = pathlib.Path(directory)
-    return any(next(root.glob(f'{inner}*.parquet'), None) for inner in ('', '*/', '*/*/'))
-
-
 def parquet_files(directory: str, source: str) -> list[str]:
     """The files of 'builder/config:split' (TFDS's name) in order.
 
-    UserError if there are none, if a shard is missing, or if there are too many files.
+    UserError if there are none, or if they are not all shards of one version.
     """
     found = on_hub(directory, source)
     if not found:
@@ -210,13 +204,10 @@ def parquet_files(directory: str, source: str) -> list[str]:
     shards = [shard for path in found if (shard := re.fullmatch(SHARD, path.name))]
     if len(shards) == len(found):  # else they are named in another way
         total = int(shards[0][2])
-        missing = {*range(total)} - {int(shard[1]) for shard in shards}
-        if missing:
-            raise UserError(f'{found[0]}: shard {min(missing)} of {total} is missing')
-        if len(shards) > total:
+        if sorted(int(shard[1]) for shard in shards) != list(range(total)):
             raise UserError(
-                f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): delete '
-                'those of another version'
+                f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): some are '
+                'missing, or of another version'
             )
     return [str(path) for path in found]
 
