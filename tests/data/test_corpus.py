@@ -274,7 +274,7 @@ def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_en
             {'JOB_COMPLETION_INDEX': '0'},
             'JOB_COMPLETION_INDEX is set, but not --part: give --part=/N',
         ),
-        ('/8', {}, '--part=/8: neither JOB_COMPLETION_INDEX nor SLURM_ARRAY_TASK_ID is set: give'),
+        ('/8', {}, '--part=/8: the part is not set, must be from 0 to 7'),
         ('8/8', {}, '--part=8/8: the part is 8, must be from 0 to 7'),
         ('/4', {'SLURM_ARRAY_TASK_ID': 'x'}, '--part=/4: the part is x, must be'),
         ('-1/3', {}, '--part=-1/3: must be I/N'),

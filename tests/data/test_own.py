@@ -276,9 +276,9 @@ LISTED = FIVE | {'choices': ('a',)}
     'columns, content, cause',
     [
         (RATING, 'text,score\nA,8\n', 'row 2: label is 8, must be a number from 1 to 7'),
-        (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: b is empty'),
+        (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: choice 2 is empty'),
         (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: label 'E' is not one of A, B, C"),
-        (LISTED, [RECORD, RECORD | {'a': ['x', ' ']}], 'line 2: a: choice 2 is empty'),
+        (LISTED, [RECORD, RECORD | {'a': ['x', ' ']}], 'line 2: choice 2 is empty'),
         (LISTED, [RECORD, RECORD | {'passage': ['P']}], "line 2: passage: ['P'] is not a text"),
         (LISTED, [RECORD, {'passage': 'P'}], 'line 2: no question'),
         (SENTIMENT, 'text,label\n', 'no rows'),
@@ -286,7 +286,7 @@ LISTED = FIVE | {'choices': ('a',)}
         (
             SENTIMENT,
             [{'text': 'A', 'label': label} for label in ('a', ['a', 'b'], 'b')],
-            "line 2: label: ['a', 'b']: a row has several labels; one label a row is supported",
+            'column \'label\' has lists, such as ["a", "b"]: a row has several labels; one label',
         ),
         (
             SENTIMENT,
@@ -325,7 +325,7 @@ def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, 
         ({'data': 'a.xlsx'}, 'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json, .parquet'),
         ({'label': ''}, 'give --text=COLUMN and --label=COLUMN'),
         ({'text': ('t', 'l')}, "column 'l' is given twice"),
-        ({'score': (4, 1)}, '--score=4,1: must be LOW,HIGH, two numbers'),
+        ({'score': (4, 1)}, 'score is (4, 1), must be LOW,HIGH, two numbers'),
         ({'score': (1, 4), 'choices': ('a',)}, 'choices and score are both given'),
     ],
 )

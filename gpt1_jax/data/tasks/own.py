@@ -6,6 +6,7 @@
 its function is written from the names of the columns. your_task.py has examples to copy.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -229,8 +230,7 @@ def limits_of(score: Sequence[Any]) -> tuple[float, ...]:
     except (TypeError, ValueError):
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        written = ','.join(map(str, score)) if not isinstance(score, str) else score
-        raise UserError(f'--score={written}: must be LOW,HIGH, two numbers')
+        raise UserError(f'score is {shown(score)}, must be LOW,HIGH, two numbers')
     return low, high
 
 
@@ -279,10 +279,7 @@ def name(data: str) -> str:
 def _example(texts, label, choices, row):
     """The Example of a row. Its label is the cell's text."""
     found = tuple(rows_lib.text(row, column) for column in texts)
-    value = row.get(label)
-    if isinstance(value, (list, tuple)):
-        raise UserError(f'{label}: {shown(value)}: {SEVERAL}')
-    return Example('', found, _choices(row, choices), rows_lib.of_cell(value))
+    return Example('', found, _choices(row, choices), rows_lib.of_cell(row.get(label)))
 
 
 def _choices(row, columns):
@@ -293,11 +290,6 @@ def _choices(row, columns):
     found = [rows_lib.text(row, column, may_be_empty=True) for column in columns]
     while found and not found[-1]:
         found.pop()
-    if '' in found or len(found) < 2:
-        empty = found.index('') if '' in found else len(found)
-        raise UserError(
-            f'{columns[empty]} is empty: a row has 2 choices or more, the empty ones last'
-        )
     return tuple(found)
 
 
@@ -305,16 +297,11 @@ def _listed(row, column):
     """The choices in a JSON list, or in a cell of a table that contains one."""
     value = row.get(column)
     if isinstance(value, str):
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f'{column}: not JSON ({error}), must be a JSON list') from None
     if not isinstance(value, list) or any(isinstance(choice, (list, dict)) for choice in value):
         raise UserError(f'{column}: not a JSON list of texts')
-    found = tuple(map(rows_lib.of_cell, value))
-    if '' in found:
-        raise UserError(f'{column}: choice {found.index("") + 1} is empty')
-    return found
+    return tuple(map(rows_lib.of_cell, value))
 
 
 # What the column of the label holds
