@@ -16,7 +16,7 @@ SPLIT = {'dpr': 'test', 'blimp': 'test'}  # these have no development split
 
 def get_config(task='cola'):
     config = ConfigDict()
-    # cola, sst2, race, dpr, blimp, continuation, word_order, or your multiple choice, FILE:NAME
+    # cola, sst2, race, dpr, blimp, word_order, or your multiple choice, FILE:NAME
     config.task = task
     config.data = ConfigDict()
     config.data.dir = ''  # directory of official or Parquet files, tfds:DIR or hf:USER/NAME

@@ -152,7 +152,7 @@ class Setting:
             split,
             self.tokenizer,
             self.n_ctx,
-            self.hashes[split],
+            storage.json_digest(self.hashes[split]),
             limit,
             data.skip_bad,
         )
@@ -331,9 +331,8 @@ def plan(setting: Setting) -> Plan:
 
 def _warn(setting, train, dev):
     """Prints probable mistakes in the rows."""
-    config = setting.config
-    column = config.custom.label if config.task == 'custom' else ''
-    for line in examination.warnings(setting.task, train, dev, column):
+    read = setting.config.task == 'custom'
+    for line in examination.warnings(setting.task, train, dev, read):
         print(f'warning: {line}', flush=True)
 
 

@@ -11,7 +11,6 @@ text. The log-probabilities of a text's tokens are `gpt1_jax.load(RUN).score(TEX
 """
 
 import collections
-import sys
 import time
 from collections.abc import Sequence
 
@@ -109,9 +108,6 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
 
     The documents follow each other as in pretraining.
     """
-    sources, left_out = corpus.expand(spec)
-    for line in left_out:
-        print(line, file=sys.stderr, flush=True)
     found = [np.zeros(0, np.int32)]
     counts: collections.Counter[str] = collections.Counter()
     for document in corpus.documents(spec, text_field, join):
@@ -121,7 +117,7 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
         counts['bytes'] += len(document.utf8)
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
-    files = filter(files_lib.is_file, sources)
+    files = filter(files_lib.is_file, corpus.expand(spec))
     return np.concatenate(found), dict(counts), provenance.file_hashes(files)
 
 

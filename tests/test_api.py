@@ -18,7 +18,7 @@ import reference
 import saved
 from gpt1_jax import api, finetuning, pretraining
 from gpt1_jax.cli import config_file
-from gpt1_jax.data import bpe_training
+from gpt1_jax.data import bpe_training, corpus
 from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import text_generation
 from gpt1_jax.evaluation.text_generation import Continuation
@@ -202,9 +202,10 @@ def test_pretraining_from_python_begins_with_a_run_and_takes_its_sizes_and_vocab
         gpt1_jax.pretrain('books', 'runs/other', init_from='runs/gpt1', fields={'model.n_layer': 5})
 
 
-def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monkeypatch, capsys):
+def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monkeypatch):
     monkeypatch.chdir(base)
-    (base / 'books' / 'notes.md').write_text('')
+    asked = mock.Mock(wraps=corpus.expand)
+    monkeypatch.setattr(corpus, 'expand', asked)
     monkeypatch.setattr(
         pretraining.profiling, 'time_steps', mock.Mock(side_effect=lambda *_, **__: 3.0)
     )
@@ -214,7 +215,9 @@ def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monk
             'books', 'runs/short', init_from='runs/gpt1', minutes=0.1, fields=fields
         )
         assert run.step == 2
-        assert capsys.readouterr().err.count('notes.md') == 1  # the text is looked up once
+        # The text is looked up once
+        assert [call.args[0] for call in asked.call_args_list].count('books') == 1
+        asked.reset_mock()
     pretraining.profiling.time_steps.assert_called_once()
     with pytest.raises(UserError, match='^runs/tuned holds a fine-tuning run'):
         gpt1_jax.pretrain('books', 'runs/tuned', minutes=1, fields=fields)

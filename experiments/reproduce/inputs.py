@@ -48,7 +48,7 @@ def books_of(
     """
 
     def spaced(spec, limit):
-        files = corpus.expand(spec)[0]
+        files = corpus.expand(spec)
         n = min(limit or len(files), len(files))
         return [files[i * len(files) // n] for i in range(n)]
 

@@ -101,25 +101,10 @@ def cheapest_cuts(costs: np.ndarray, n: int) -> tuple[int, ...]:
 def train_batches(
     rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes, by_length: bool = True
 ) -> Callable[[int], Batch]:
-    """Returns a pure function step -> batch (see `pad`). by_length: config.batch.by_length.
+    """Returns a pure function step -> batch (see `pad`), in the order that is described above.
 
     The last partial batch of an epoch is dropped, as in the released code.
-    """
-    order = epoch_order(rows, seed, size, sizes, by_length)
-
-    def batch(step):
-        epoch, index = divmod(step, len(rows) // size)
-        return pad([rows[i] for i in order(epoch)[index]], sizes)
-
-    return batch
-
-
-def epoch_order(
-    rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes, by_length: bool = True
-) -> Callable[[int], np.ndarray]:
-    """Returns a function epoch -> int[steps, size], the indices of each step's rows.
-
-    The order is described above. Rows that do not fill a batch are dropped.
+    by_length: config.batch.by_length.
     """
     steps = len(rows) // size
     # Index of the length that each row is padded to
@@ -128,13 +113,18 @@ def epoch_order(
 
     @functools.lru_cache(maxsize=2)  # for RACE's 87,866 rows an order takes longer than a batch
     def order(epoch):
+        """The indices of each step's rows, int[steps, size]."""
         chosen = permutation(seed, epoch, len(rows))[: steps * size]
         if not by_length:
             return chosen.reshape(steps, size)
         chosen = _exchanged(chosen, padded, labels, max(1, steps // WINDOWS) * size)
         return chosen.reshape(steps, size)[permutation(seed + 1, epoch, steps)]
 
-    return order
+    def batch(step):
+        epoch, index = divmod(step, steps)
+        return pad([rows[i] for i in order(epoch)[index]], sizes)
+
+    return batch
 
 
 def _exchanged(chosen, padded, labels, width):

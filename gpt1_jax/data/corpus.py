@@ -16,7 +16,8 @@ from typing import Any
 
 from gpt1_jax.data import files, parts, readers
 from gpt1_jax.data import rows as rows_lib
-from gpt1_jax.errors import UserError, did_you_mean, fail
+from gpt1_jax.data.readers import tfds
+from gpt1_jax.errors import UserError, fail
 
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
@@ -62,13 +63,6 @@ class Join:
 
     def __bool__(self) -> bool:
         return self.key is not None or self.characters is not None
-
-    def __str__(self) -> str:
-        by = [f'by {self.key!r}'] * (self.key is not None)
-        by += [f'up to {self.characters} characters'] * (self.characters is not None)
-        joined = [f'rows joined {" and ".join(by)} with {self.between!r}'] * bool(by)
-        split = [f'split at {self.split_at!r}'] * (self.split_at is not None)
-        return ', '.join(joined + split)
 
 
 def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
@@ -154,7 +148,7 @@ def documents(
     document at all. OSError as the file system raises it.
     """
     empty = part is None
-    for source, row_groups in parts.slices(expand(spec)[0], part, whole_files=bool(join)):
+    for source, row_groups in parts.slices(expand(spec), part, whole_files=bool(join)):
         for document in divided(joined(_read(source, row_groups, field, join, on_bad), join), join):
             empty = False
             yield document
@@ -163,7 +157,7 @@ def documents(
         raise UserError(f'corpus {", ".join(files.as_list(spec))} holds no document')
 
 
-def expand(spec: Spec, split_files: bool | None = True) -> tuple[list[str], list[str]]:
+def expand(spec: Spec, split_files: bool | None = True) -> list[str]:
     """As files.expand, also of 'novels'. A directory of that name is './novels'."""
     specs = [str(_PACKAGED) if one == NOVELS else one for one in files.as_list(spec)]
     return files.expand(specs, split_files)
@@ -176,39 +170,26 @@ def _read(source, row_groups, field, join, on_bad):
         key = None
     else:
         key = join.key
-    # tfds:NAME:SPLIT:FIELD
-    if match := re.fullmatch(r'(tfds:.*:[^:\[]+(?:\[[^\]]*\])?):([^:]+)', source):
-        if len(re.sub(r':\d+\.\d+\.\d+', '', source).split(':')) > 3:
-            source, field = match.groups()
+    if match := tfds.SPEC.fullmatch(source):
+        field = match[3] or field
     needed = (field,) if key is None else (field, key)
     how = rows_lib.How(tuple(dict.fromkeys(needed)), groups=row_groups, divided=join.split_at)
     for row in rows_lib.good(readers.rows(source, how), on_bad):
         try:
-            document = Document(row.where, _text(row, field, key), key and row.fields[key])
+            document = _document(row, field, key)
         except UserError as error:
-            on_bad(str(error))
+            on_bad(f'{row.where}: {error}')
             continue
         del row
         yield document
         del document
 
 
-def _text(row, field, key):
-    """The text of a row. UserError if the row has none, or lacks the key."""
-    fields = row.fields
-    if not isinstance(fields, dict):
-        raise UserError(
-            f'{row.where} is {type(fields).__name__}, must be an object with field {field!r}'
-        )
-    for name in (field, key):
-        if name is not None and name not in fields:
-            others = ', '.join(map(repr, list(fields)[:10])) or 'none'
-            raise UserError(
-                f'{row.where} has no field {name!r}, only {others}{did_you_mean(name, fields)}'
-            )
-    text = fields[field]
+def _document(row, field, key):
+    """The Document of a row. UserError if the row has no text, or lacks the key."""
+    text = rows_lib.cell(row.fields, field)
     if not isinstance(text, str):
-        raise UserError(f'{row.where}: field {field!r} is {type(text).__name__}, must be text')
+        raise UserError(f'{field} is {type(text).__name__}, must be text')
     if len(text) > rows_lib.LONGEST:
-        raise rows_lib.too_long(row.where)
-    return text
+        raise rows_lib.too_long(field)
+    return Document(row.where, text, key and rows_lib.cell(row.fields, key))

@@ -12,6 +12,7 @@ import io
 import os
 import pathlib
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -79,17 +80,20 @@ def opened(name: str) -> Iterator[BinaryIO]:
     OSError if the file cannot be opened, or later cannot be read.
     """
     extension = os.path.splitext(name)[1]
-    with storage.opened(name) as raw, contextlib.ExitStack() as stack:
+    with storage.opened(name) as raw:
         stream: Any = raw
         if extension in COMPRESSED:
             import pyarrow
 
             stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
-        yield (
-            stream
-            if hasattr(stream, 'peek')
-            else stack.enter_context(io.BufferedReader(stream, 1 << 20))
-        )
+        with io.BufferedReader(stream, 1 << 20) as buffered:
+            yield buffered
+
+
+@functools.cache
+def say_once(line: str) -> None:
+    """Print a notice, once however often text or rows are read."""
+    print(line, file=sys.stderr, flush=True)
 
 
 # Labelled sets
@@ -121,13 +125,8 @@ def splits(place: str) -> dict[str, str]:
     for file in files:
         if str(file) not in found.values():
             read = ', '.join(map(os.path.basename, found.values()))
-            _say(f'warning: {file} is not read: the splits are {read}')
+            say_once(f'warning: {file} is not read: the splits are {read}')
     return found
-
-
-@functools.cache  # prints each line once, however often a set is read
-def _say(line):
-    print(line, flush=True)
 
 
 def _downloaded(name):
@@ -150,11 +149,11 @@ def _downloaded(name):
 
 def expand(
     spec: str | os.PathLike | Sequence[str | os.PathLike], split_files: bool | None = True
-) -> tuple[list[str], list[str]]:
-    """(the files of one spec or several, each once, lines on the files that are not read).
+) -> list[str]:
+    """The files of one spec or several, each once. `tfds:...` stays as it is.
 
-    `tfds:...` stays as it is. Not read are files with other extensions, behind links to
-    directories, and in directories of runs. Hidden files are left out silently.
+    Not read are files with other extensions, behind links to directories, and in directories of
+    runs. A line on stderr says so. Hidden files are left out silently.
     split_files: about files of directories and patterns whose names say validation or test data.
     False leaves them out, unless all files have such names. None reads them. In both cases there is
     a line on them. UserError for a spec that names no file, or one that is not read.
@@ -165,13 +164,9 @@ def expand(
             'corpus: no file, directory or other source given, or one with an empty name'
         )
     found = []
-    lines = []
     for one in specs:
-        names, left = _expand_one(one)
-        names, held_out = _without_held_out(names, split_files)
-        found += names
-        lines += [f'{one}: {line}' for line in left + held_out]
-    return list(dict.fromkeys(found)), lines
+        found += _without_held_out(one, _expand_one(one), split_files)
+    return list(dict.fromkeys(found))
 
 
 def as_list(spec: Any) -> list[str]:
@@ -181,25 +176,20 @@ def as_list(spec: Any) -> list[str]:
 
 
 def _expand_one(spec):
-    """(the sources of one spec, lines on the files that are left out)."""
+    """The sources of one spec."""
     if not is_file(spec):
-        return [spec], []
+        return [spec]
     if hub.is_name(spec):
         patterns = tuple(f'*{suffix}' for suffix in KINDS)
         spec = str(hub.download(spec, 'dataset', patterns))
     path = storage.path(spec)
     remote = storage.remote(spec)
-    lines = []
     if storage.generation(path) != storage.ABSENT if remote else path.is_file():
         found = [spec]
     elif path.is_dir():
-        found, lines = _below(spec)
-        if not found:
-            raise UserError(
-                f'{spec}: no text file in this directory, {"; ".join(lines) or "it is empty"}'
-            )
+        found = _below(spec)
     elif glob.has_magic(spec):
-        found, lines = _matching(spec)
+        found = _matching(spec)
         if not found:
             raise UserError(f'{spec}: no file matches this pattern')
     elif path.exists():
@@ -212,13 +202,13 @@ def _expand_one(spec):
     for file in found:
         if kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {READ}')
-    return found if remote else list(map(_normal, found)), lines
+    return found if remote else list(map(_normal, found))
 
 
 def _matching(pattern):
-    """(the files that match a pattern, lines on the directories of runs that are left out)."""
+    """The files that match a pattern, without those in directories of runs."""
     if storage.remote(pattern):  # as on a local disk, * begins no hidden name
-        return [name for name in storage.glob(pattern) if '/.' not in name or '/.' in pattern], []
+        return [name for name in storage.glob(pattern) if '/.' not in name or '/.' in pattern]
     found = sorted(filter(_is_file, glob.glob(pattern, recursive=True)))
     # Directories that the pattern chose, not those that it names
     named = pathlib.Path(os.path.dirname(re.split(r'[*?[]', pattern)[0]))
@@ -226,11 +216,13 @@ def _matching(pattern):
     runs = {
         parent for parent in parents if not named.is_relative_to(parent) and (parent / RUN).exists()
     }
-    return [name for name in found if runs.isdisjoint(pathlib.Path(name).parents)], _on_runs(runs)
+    for line in _on_runs(runs):
+        say_once(f'{pattern}: {line}')
+    return [name for name in found if runs.isdisjoint(pathlib.Path(name).parents)]
 
 
-def _without_held_out(found, split_files):
-    """(the found files that `split_files` keeps, [a line on the others] if there are)."""
+def _without_held_out(spec, found, split_files):
+    """The found files of a spec that `split_files` keeps."""
     # Without the common directory: if all files are in a/dev, the user means 'dev'
     base = os.path.commonpath(found) if len(found) > 1 else ''
     held_out = [
@@ -239,15 +231,17 @@ def _without_held_out(found, split_files):
         if any(map(_HELD_OUT.search, pathlib.PurePath(os.path.relpath(name, base or '.')).parts))
     ]
     if split_files or len(found) == 1 or len(held_out) in (0, len(found)):
-        return found, []
+        return found
     which = (
-        f'{len(held_out):,} of {len(found):,} files are named as validation or test data (such as '
-        f'{os.path.relpath(held_out[0], base)})'
+        f'{spec}: {len(held_out):,} of {len(found):,} files are named as validation or test '
+        f'data (such as {os.path.relpath(held_out[0], base)})'
     )
     if split_files is None:
         way_out = 'split_files=False leaves them out, True reads them without this notice'
-        return found, [f'{which} and are read as well: {way_out}']
-    return [name for name in found if name not in held_out], [f'{which} and are left out']
+        say_once(f'{which} and are read as well: {way_out}')
+        return found
+    say_once(f'{which} and are left out')
+    return [name for name in found if name not in held_out]
 
 
 def _normal(name):
@@ -260,7 +254,7 @@ def _normal(name):
 
 
 def _below(directory):
-    """(the files below a directory that are read, by name, and lines on the files that are not).
+    """The files below a directory that are read, by name. UserError if there are none.
 
     Hidden files and files in hidden directories (.git) are left out silently. Links to directories
     are not followed.
@@ -277,12 +271,17 @@ def _below(directory):
             'name them'
         )
     if others:
-        shown = ', '.join(others[:3]) + ', ...' * (len(others) > 3)
         lines.append(
-            f'{len(others):,} of {len(found):,} files left out ({shown}): only these are read: '
-            f'{READ}; a table or a .json file only if it is named itself'
+            f'{len(others):,} of {len(found):,} files left out (such as {others[0]}): only these '
+            f'are read: {READ}; a table or a .json file only if it is named itself'
         )
-    return list(filter(is_text, found)), lines
+    if len(others) == len(found):
+        raise UserError(
+            f'{directory}: no text file in this directory, {"; ".join(lines) or "it is empty"}'
+        )
+    for line in lines:
+        say_once(f'{directory}: {line}')
+    return list(filter(is_text, found))
 
 
 def _walk(directory, runs, links):

@@ -31,14 +31,12 @@ def lines(
     not end its word.
     """
     by_id = {example.id: example for example in examples}
-    chosen = [
-        0,
-        *sorted(random.Random(SEED).sample(range(1, len(encoded)), min(SHOWN, len(encoded)) - 1)),
-    ]
+    others = random.Random(SEED).sample(range(1, len(encoded)), min(SHOWN, len(encoded)) - 1)
+    chosen = [encoded[index] for index in (0, *sorted(others))]
     shown = [f'{task.name}: {len(chosen)} of {len(encoded):,} rows as the model reads them', '']
-    for index in chosen:
-        shown += [*_row(task, by_id[encoded[index].id], encoded[index], tokenizer), '']
-    return list(map(one_line, shown + _statistics(task, encoded, n_ctx)))
+    for row in chosen:
+        shown += [*_row(task, by_id[row.id], row, tokenizer), '']
+    return list(map(one_line, [*shown, *_statistics(task, encoded, n_ctx)]))
 
 
 def _row(task, example, row, tokenizer):
@@ -50,28 +48,26 @@ def _row(task, example, row, tokenizer):
     else:
         label = f'{task.labels[row.label]} (index {row.label})'
     yield f'row {row.id}'
-    read = [(f'text {i}', text) for i, text in enumerate(example.texts, 1)] + [
-        (f'choice {task.labels[i]}', text) for i, text in enumerate(example.choices)
-    ]
-    read += [('label', label), ('cut', 'yes' if row.truncated else 'no')]
-    indent = max(len(name) for name, _ in read)
-    room = WIDTH - indent - 4
-    for name, text in read:
-        text = ' '.join(text.split())
-        yield f'  {name:<{indent}}  {text if len(text) <= room else text[: room - 2] + " …"}'
+    read = {f'text {i}': text for i, text in enumerate(example.texts, 1)}
+    read |= {f'choice {task.labels[i]}': text for i, text in enumerate(example.choices)}
+    read |= {'label': label, 'cut': 'yes' if row.truncated else 'no'}
+    for name, text in read.items():
+        line = f'  {name}: {" ".join(text.split())}'
+        yield line if len(line) <= WIDTH else f'{line[: WIDTH - 2]} …'
     for k, sequence in enumerate(row.sequences):
-        kind = {
-            'choice': f'choice {task.labels[k]}' if task.head == 'choice' else '',
-            'similarity': f'order {k + 1}',
-        }.get(task.head, 'sequence')
-        right = ', the right one' if task.head == 'choice' and row.label == k else ''
+        kind = 'sequence'
+        if task.head == 'similarity':
+            kind = f'order {k + 1}'
+        elif task.head == 'choice':
+            kind = f'choice {task.labels[k]}{", the right one" if row.label == k else ""}'
         n = len(sequence)
-        yield f'  {kind}{right}: {n} tokens, pooled at position {n - 1}'
+        yield f'  {kind}: {n} tokens, pooled at position {n - 1}'
+        indent = ' ' * 4
         yield from textwrap.wrap(
             ' '.join(_tokens(sequence, tokenizer)),
             WIDTH,
-            initial_indent=' ' * 4,
-            subsequent_indent=' ' * 4,
+            initial_indent=indent,
+            subsequent_indent=indent,
             break_long_words=False,
             break_on_hyphens=False,
         )
@@ -106,45 +102,29 @@ def piece(token: int, tokenizer: Any) -> str:
 
 
 def _statistics(task, encoded, n_ctx):
-    """Statistics of the whole split: labels or scores, choices, lengths and truncated rows."""
+    """Lines on the whole split: labels or scores, choices, lengths and truncated rows."""
     n = len(encoded)
     longest = [max(map(len, row.sequences)) for row in encoded]
     cut = sum(row.truncated for row in encoded)
     labels = [row.label for row in encoded if row.label is not None]
-    found = [('rows', [f'{n:,}'])]
+    yield f'rows: {n:,}'
     if labels and task.score:
-        low, high = min(labels), max(labels)
         mean = sum(labels) / len(labels)
-        found.append(('score', [f'smallest {low:g}, mean {mean:.4g}, largest {high:g}']))
+        yield f'score: smallest {min(labels):g}, mean {mean:.4g}, largest {max(labels):g}'
     elif labels:
         counts = Counter(labels)
-        found.append(
-            ('labels', _counted([(name, counts[i]) for i, name in enumerate(task.labels)]))
-        )
+        for i, name in enumerate(task.labels):
+            yield f'label {name}: {counts[i]:,} rows, {counts[i] / len(labels):.1%}'
     if task.head == 'choice':
-        found.append(
-            (
-                'choices a row',
-                _counted(sorted(Counter(len(row.sequences) for row in encoded).items())),
-            )
-        )
+        for choices, count in sorted(Counter(len(row.sequences) for row in encoded).items()):
+            yield f'{choices} choices: {count:,} rows, {count / n:.1%}'
     middle, most = (int(np.percentile(longest, q, method='inverted_cdf')) for q in (50, 95))
-    found.append(
-        (
-            'tokens a row',
-            [
-                f'median {middle}, 95% at most {most}, longest {max(longest)}; the context is '
-                f'{n_ctx}'
-            ],
-        )
+    yield (
+        f'tokens a row: median {middle}, 95% at most {most}, longest {max(longest)}; the context '
+        f'is {n_ctx}'
     )
-    found.append(('cut', [f'{cut:,} rows, {cut / n:.1%}', *limits(task, n_ctx, cut)]))
-    indent = max(len(name) for name, _ in found)
-    return [
-        f'{name if not i else "":<{indent}}  {text}'
-        for name, texts in found
-        for i, text in enumerate(texts)
-    ]
+    yield f'cut: {cut:,} rows, {cut / n:.1%}'
+    yield from limits(task, n_ctx, cut)
 
 
 def limits(task: Task, n_ctx: int, cut: int) -> list[str]:
@@ -162,13 +142,3 @@ def limits(task: Task, n_ctx: int, cut: int) -> list[str]:
             'which only the first is cut (gpt1 help tasks)'
         )
     return lines
-
-
-def _counted(counts):
-    """A line for each (name, count), with its share, aligned."""
-    wide = max(len(str(name)) for name, _ in counts)
-    high = max(len(f'{count:,}') for _, count in counts)
-    total = max(sum(count for _, count in counts), 1)
-    return [
-        f'{str(name):<{wide}}  {count:>{high},}  {count / total:>6.1%}' for name, count in counts
-    ]

@@ -42,11 +42,7 @@ def merge(out: storage.Path) -> dict:
 def _parts(out):
     """{directory: manifest} of all parts in a directory, which must be of one division."""
     counts = sorted(
-        {
-            int(match[1])
-            for match in (PART.fullmatch(entry.name) for entry in out.iterdir())
-            if match
-        }
+        {int(match[1]) for entry in out.iterdir() if (match := PART.fullmatch(entry.name))}
     )
     if not counts:
         raise UserError(f'{out}: no part to merge: run gpt1 prepare --out={out} --part=I/N first')
@@ -58,7 +54,7 @@ def _parts(out):
     parts = [Part(index, counts[0]) for index in range(counts[0])]
     missing = [part for part in parts if not (out / part.name / prepared.MANIFEST).exists()]
     if missing:
-        listed = ', '.join(str(part.index) for part in missing[:10]) + ', ...' * (len(missing) > 10)
+        listed = ', '.join(str(part.index) for part in missing)
         raise UserError(
             f'{out}: part {listed} of {counts[0]} is missing or not finished: run it with '
             f'--part={missing[0]}'

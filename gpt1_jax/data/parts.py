@@ -57,12 +57,11 @@ def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part
             f'--part={text}: must be I/N, part I (from 0) of N, or /N with I from {KUBERNETES} or '
             f'{SLURM}'
         )
-    index = match[1] or environment.get(KUBERNETES) or environment.get(SLURM)
-    if not index:
-        raise UserError(f'--part={text}: neither {KUBERNETES} nor {SLURM} is set: give --part=I/N')
+    index = match[1] or environment.get(KUBERNETES) or environment.get(SLURM, '')
     if not index.isdecimal() or not int(index) < int(match[2]):
         raise UserError(
-            f'--part={text}: the part is {index}, must be from 0 to {int(match[2]) - 1}'
+            f'--part={text}: the part is {index or "not set"}, must be from 0 to '
+            f'{int(match[2]) - 1}'
         )
     return Part(int(index), int(match[2]))
 

@@ -66,7 +66,8 @@ class PrepareConfig:
 
     def __post_init__(self):
         train = self.tokenizer == 'train'
-        sized = self.merges is not None or self.vocab_size is not None
+        sizes = (self.merges, self.vocab_size, self.characters)
+        files = [file for file in (self.encoder, self.bpe) if file]
         for wrong, message in (
             (
                 train and self.part,
@@ -78,28 +79,22 @@ class PrepareConfig:
                 f'processes is {self.processes}, must be at least 1',
             ),
             (
-                self.characters is not None and (not train or self.characters < 1),
-                f'characters of the tokenizer is {self.characters}: must be at least 1, and for a '
-                'vocabulary that is given leave it out (None)',
+                self.characters is not None and self.characters < 1,
+                f'characters of the tokenizer is {self.characters}, must be at least 1',
             ),
             (
-                sized and not train,
-                'a vocabulary that is given has its size: leave merges and vocab_size out '
-                '(vocab_size=None where a config sets it)',
+                not train and sizes != (None, None, None),
+                'a vocabulary that is given has its size: leave merges, vocab_size and characters '
+                'out (vocab_size=None where a config sets it)',
             ),
             (
                 self.merges is not None and self.vocab_size is not None,
                 f'merges={self.merges} and vocab_size={self.vocab_size}: give one of the two',
             ),
             (
-                self.tokenizer != 'published' and (self.encoder or self.bpe),
-                'encoder and bpe are the files of the published vocabulary: leave them out with '
-                'another one',
-            ),
-            (
-                self.tokenizer == 'published' and not (self.encoder and self.bpe),
-                'the published vocabulary needs the released files: encoder=encoder_bpe_40000.json '
-                'and bpe=vocab_40000.bpe',
+                len(files) != (2 if self.tokenizer == 'published' else 0),
+                'the published vocabulary, and no other, needs the released files: '
+                'encoder=encoder_bpe_40000.json and bpe=vocab_40000.bpe',
             ),
         ):
             if wrong:
@@ -127,7 +122,17 @@ def prepare(
     process prepares it.
     """
     target = out if config.part is None else out / config.part.name
-    splits, inputs, named, given = resolve(config)
+    splits, inputs, named = sources.splits(
+        config.corpus,
+        config.valid,
+        config.text_field,
+        config.join,
+        config.part,
+        config.split_files,
+        config.skip_bad,
+    )
+    given, inputs['tokenizer'] = _tokenizer(config)
+    inputs['shards'] = f'{config.shard_tokens} tokens'
     local = storage.cache(target) if storage.remote(target) else target
     if replace and target == local:
         _remove_other(target, inputs, lock)
@@ -137,8 +142,6 @@ def prepare(
     if finished and is_sound(target, finished, splits, config.shard_tokens, config.verify):
         return finished
     with lock(target):
-        for directory in {target, local}:  # another process may have begun and ended meanwhile
-            check_inputs(directory, inputs)
         if finished:
             (target / prepared.MANIFEST).unlink()
         surveys = sources.survey(splits, named, config.part)
@@ -181,27 +184,6 @@ def prepare(
     return manifest
 
 
-def resolve(
-    config: PrepareConfig,
-) -> tuple[sources.Splits, dict[str, Any], sources.Stream | None, Tokenizer | None]:
-    """(the splits' documents, the content of inputs.json, named validation text, the tokenizer).
-
-    The tokenizer is None if it is to be trained.
-    """
-    splits, inputs, named = sources.splits(
-        config.corpus,
-        config.valid,
-        config.text_field,
-        config.join,
-        config.part,
-        config.split_files,
-        config.skip_bad,
-    )
-    given, inputs['tokenizer'] = _tokenizer(config)
-    inputs['shards'] = f'{config.shard_tokens} tokens'
-    return splits, inputs, named, given
-
-
 def _remove_other(directory, inputs, lock):
     """Removes a directory that was prepared from other inputs."""
     differing = _other_inputs(directory, inputs)
@@ -220,13 +202,10 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
     """(the tokenizer, or None if it is to be trained, and its description in inputs.json)."""
     if config.tokenizer == 'train':
         sample = '' if config.characters is None else f' from {config.characters} characters'
+        size = f'{bpe_training.MERGES if config.merges is None else config.merges} merges'
         if config.vocab_size is not None:
-            return None, f'trained, {config.vocab_size} rows{sample}'
-        return (
-            None,
-            f'trained, {bpe_training.MERGES if config.merges is None else config.merges} '
-            f'merges{sample}',
-        )
+            size = f'{config.vocab_size} rows'
+        return None, f'trained, {size}{sample}'
     if isinstance(config.tokenizer, Tokenizer):
         given = config.tokenizer
     elif config.tokenizer == 'published':

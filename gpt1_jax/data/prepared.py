@@ -34,9 +34,8 @@ def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) ->
         )
     if tokenizer is not None and manifest['tokenizer'] != tokenizer:
         raise UserError(
-            f'{file}: tokens of another tokenizer ({manifest["tokenizer"][:16]}) than '
-            "this run's "
-            f'({tokenizer[:16]}): prepare the text again'
+            f'{file}: tokens of another tokenizer ({manifest["tokenizer"][:16]}) than this '
+            f"run's ({tokenizer[:16]}): prepare the text again"
         )
     return manifest
 

@@ -23,9 +23,7 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     lines = rows.decoded(storage.read(merges_file), merges_file).split('\n')
     if not lines[0].startswith('#version'):
         raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
-    merges = {
-        f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line.strip()
-    }
+    merges = [''.join(line.split()) for line in lines[1:] if line.strip()]
     return _tokenizer(encoder, merges, encoder_file, merges_file)
 
 
@@ -41,12 +39,7 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
         encoder = model['vocab']
         suffix = model['end_of_word_suffix']
         # Older files write a merge as 'a b', newer files as ['a', 'b']
-        merges = {
-            f'merge {number}': merge.split(' ')
-            if isinstance(merge, str)
-            else [str(part) for part in merge]
-            for number, merge in enumerate(model['merges'], 1)
-        }
+        merges = [''.join(pair).replace(' ', '') for pair in model['merges']]
     except (KeyError, TypeError) as error:
         raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
     if suffix != '</w>':
@@ -59,7 +52,7 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
 
 
 def _tokenizer(encoder, merges, encoder_file, merges_file):
-    """Makes the Tokenizer from {token: id} and {place in its file: merged pair}."""
+    """Makes the Tokenizer from {piece: id} and the pieces that the merges make, in order."""
     pieces, characters = _checked(encoder, merges, encoder_file, merges_file)
     model = proto.ModelProto(
         trainer_spec=dict(
@@ -80,8 +73,6 @@ def _tokenizer(encoder, merges, encoder_file, merges_file):
     )
     kind = proto.ModelProto.SentencePiece
     for row, piece in enumerate(pieces):
-        if any('\ud800' <= character <= '\udfff' for character in piece):
-            raise UserError(f'{encoder_file}: token {row:,} is not valid Unicode: {shown(piece)}')
         piece = piece.removesuffix('</w>') + END if piece.endswith('</w>') else piece
         if row == 0:
             model.pieces.add(piece=piece, score=0, type=kind.UNKNOWN)
@@ -120,35 +111,24 @@ def _checked(encoder, merges, encoder_file, merges_file):
     ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
     if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
-    if len(ids) > LARGEST_VOCABULARY:
-        raise UserError(
-            f'{encoder_file}: has {len(ids):,} pieces, at most {LARGEST_VOCABULARY:,} fit token '
-            'shards'
-        )
     pieces = sorted(encoder, key=encoder.get)
     characters = (len(pieces) - 2 - len(merges)) // 2
-    if characters < 1 or len(pieces) != 2 + 2 * characters + len(merges):
+    alphabet = pieces[1 : 1 + characters]
+    released = ['<unk>', *alphabet, *(f'{one}</w>' for one in alphabet), *merges, '\n</w>']
+    if len(pieces) != len(released) or len(pieces) > LARGEST_VOCABULARY:
         raise UserError(
             f'{encoder_file} has {len(pieces)} pieces and {merges_file} {len(merges)} merges: they '
             'do not belong together (released: 40478 and 40000)'
         )
-    alphabet = pieces[1 : 1 + characters]
-    ordered = (pieces[0], pieces[-1]) == ('<unk>', '\n</w>') and all(
-        len(piece) == 1 and piece not in RESERVED and at_end == f'{piece}</w>'
-        for piece, at_end in zip(alphabet, pieces[1 + characters :])
-    )
-    if not ordered:
-        raise UserError(
-            f'{encoder_file}: not in the released order (<unk>, characters, characters with </w>, '
-            'merges, line break)'
-        )
-    known = set(pieces[1 : 1 + 2 * characters])
-    for row, (place, merge) in enumerate(merges.items(), 1 + 2 * characters):
-        expected = pieces[row]
-        if len(merge) != 2 or ''.join(merge) != expected or not known.issuperset(merge):
+    for row, (piece, expected) in enumerate(zip(pieces, released)):
+        if piece != expected:
             raise UserError(
-                f'{merges_file}: {place} {" ".join(merge)!r} does not make piece {row} '
-                f'{expected!r} of {encoder_file} from earlier ones'
+                f'{encoder_file}: piece {row} is {shown(piece)}, by {merges_file} it must be '
+                f'{shown(expected)}, in the released order (<unk>, characters, characters with '
+                '</w>, merges, line break)'
             )
-        known.add(expected)
+    odd = RESERVED.union(map(chr, range(0xD800, 0xE000)))  # and halves of characters
+    for row, piece in enumerate(pieces[1:-1], 1):
+        if not odd.isdisjoint(piece) or row <= characters and len(piece) != 1:
+            raise UserError(f'{encoder_file}: piece {row} is no text: {shown(piece)}')
     return pieces, characters

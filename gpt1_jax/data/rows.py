@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import io
 import json
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -19,12 +18,7 @@ from gpt1_jax.errors import UserError, did_you_mean, fail, listed, one_line, sho
 # Bytes of a row or a document, whatever file it comes from. Parsing a row takes about three times
 # as much memory.
 LONGEST = 2**27
-# {the first bytes of a file: its encoding}: a mark, or two characters of which half the bytes are 0
-_UTF_16 = {
-    b'\xff\xfe|\xfe\xff': 'utf-16',
-    b'[^\0]\0[^\0]\0': 'utf-16-le',
-    b'\0[^\0]\0[^\0]': 'utf-16-be',
-}
+_UTF_16 = (b'\xff\xfe', b'\xfe\xff')  # the marks at the beginning of a file
 
 
 class Row(NamedTuple):
@@ -134,14 +128,14 @@ def column_name(name: Any) -> str:
     return unicodedata.normalize('NFC', str(name).strip())
 
 
-def check_columns(path: Any, needed: Sequence[str], known: Sequence[str], hint: str = '') -> None:
+def check_columns(path: Any, needed: Sequence[str], known: Sequence[str]) -> None:
     """UserError for a needed column that is missing, with the known columns, or is there twice."""
     for name in needed:
         count = list(known).count(name)
         if not count:
             raise UserError(
                 f'{path}: no column {name!r}{did_you_mean(name, known)} (columns: '
-                f'{listed(known)}){hint}'
+                f'{listed(known)})'
             )
         if count > 1:
             raise UserError(f'{path}: {count} columns are called {name!r}')
@@ -161,13 +155,19 @@ def of_cell(value: Any) -> str:
     return str(value)
 
 
+def cell(fields: Any, column: str) -> Any:
+    """A row's value in a column. UserError if the row is no object or lacks the column."""
+    if not isinstance(fields, dict):
+        raise UserError(f'{type(fields).__name__}, expected an object with {column}')
+    if column not in fields:
+        others = listed(fields) or 'nothing'
+        raise UserError(f'no {column}, only {others}{did_you_mean(column, fields)}')
+    return fields[column]
+
+
 def text(fields: Any, column: str, may_be_empty: bool = False) -> str:
     """The text of a row's cell, stripped. UserError if it is missing, a list, or empty."""
-    if not isinstance(fields, dict):
-        raise UserError(f'{type(fields).__name__}, expected an object')
-    if column not in fields:
-        raise UserError(f'no {column}{did_you_mean(column, fields)}')
-    value = fields[column]
+    value = cell(fields, column)
     if isinstance(value, (list, dict)):
         raise UserError(f'{column}: {shown(value)} is not a text')
     found = of_cell(value)
@@ -185,8 +185,8 @@ def lines(
     """Yields (number from 1, text without the line's end) of the lines of a file.
 
     Only \\n ends a line, because texts contain \\x85 and \\u2028. A byte-order mark is no text.
-    UTF-16, as Excel writes it, is recognized by its mark, or because every second of its first
-    bytes is NUL. A line in another encoding gives the error of `decoded`, which has `remedy`.
+    UTF-16, as Excel writes it, is recognized by its mark. A line in another encoding gives the
+    error of `decoded`, which has `remedy`.
     UserError naming the line for a NUL character, and for a line of more than LONGEST bytes, before
     more bytes are read.
     """
@@ -213,17 +213,15 @@ def lines(
 
 def _line_reader(path, stream, encoding):
     """(a function that reads a line of at most so many bytes, the encoding of these lines)."""
-    start = stream.peek(4)[:4]
-    for pattern, name in _UTF_16.items():
-        if re.match(pattern, start, re.DOTALL):
-            decoded = io.TextIOWrapper(stream, name, newline='\n')
-            return functools.partial(_recoded, path, decoded), 'utf-8'
-    return stream.readline, encoding
+    if stream.peek(2)[:2] not in _UTF_16:
+        return stream.readline, encoding
+    decoded = io.TextIOWrapper(stream, 'utf-16', newline='\n')
+    return functools.partial(_recoded, path, decoded), 'utf-8'
 
 
 def _recoded(path, stream, size):
     try:
-        return stream.readline(size).encode().removeprefix(b'\xef\xbb\xbf')
+        return stream.readline(size).encode()
     except UnicodeError as error:
         raise UserError(f'{path}: damaged, or not {stream.encoding} ({error})') from None
 
@@ -242,7 +240,7 @@ def decoded(data: bytes, where: Any, encoding: str = 'utf-8', remedy: str = '') 
         ) from None
     except UnicodeDecodeError as error:
         other = 'WINDOWS-1252'
-        if data[:2] in (b'\xff\xfe', b'\xfe\xff'):
+        if data.startswith(_UTF_16):
             other = 'UTF-16'
         remedy = remedy or f'if it is {other}, iconv -f {other} -t UTF-8 converts it'
         name = encoding.upper() if encoding == 'utf-8' else encoding
@@ -258,7 +256,7 @@ def check_nul(data: bytes, path: Any, line: int) -> None:
     """
     place = data.find(b'\0')
     # If the file begins with a byte-order mark, `decoded` names the encoding
-    if place >= 0 and not data.startswith((b'\xff\xfe', b'\xfe\xff')):
+    if place >= 0 and not data.startswith(_UTF_16):
         line += data.count(b'\n', 0, place)
         raise UserError(
             f'{path}: line {line} has a NUL character, as no text has: the file is damaged, or '

@@ -60,33 +60,38 @@ def splits(
         isinstance(sources, tuple) or not all(map(files_lib.is_file, sources))
     ):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
-    extra = {'join': str(join)} if join != Join() else {}
-    if part is not None:
-        extra['part'] = str(part)
     read = functools.partial(_documents, field=field, join=join, skip_bad=skip_bad)
     whole = functools.partial(read, sources, part=part)
+    found: Splits
+    named = None
     if fraction is not None:
+        valid_is = f'{fraction} of the documents'
         # Cached, and found only when the text is first read: a finished directory does not need it
         end = functools.cache(
             lambda: None if part is not None else _end_of_training(whole(), fraction)
         )
-        found: Splits = {
+        found = {
             split: functools.partial(_held, whole, fraction, end, split == 'valid')
             for split in ('train', 'valid')
         }
-        return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
-    valid_sources, valid_is = _resolved(valid, field)
-    for both in set(sources) & set(valid_sources):
-        raise UserError(
-            f'{getattr(both, "name", both)} is both in corpus and in valid: validation text must '
-            'not be trained on'
-        )
-    named = functools.partial(read, valid_sources)
-    found = {
-        'train': whole,
-        'valid': named if part is None or part.index == 0 else lambda: iter(()),
-    }
-    return found, {'corpus': corpus_is, 'valid': valid_is, **extra}, named
+    else:
+        valid_sources, valid_is = _resolved(valid, field)
+        for both in set(sources) & set(valid_sources):
+            raise UserError(
+                f'{getattr(both, "name", both)} is both in corpus and in valid: validation text '
+                'must not be trained on'
+            )
+        named = functools.partial(read, valid_sources)
+        found = {
+            'train': whole,
+            'valid': named if part is None or part.index == 0 else lambda: iter(()),
+        }
+    inputs = {'corpus': corpus_is, 'valid': valid_is}
+    if join != Join():
+        inputs['join'] = str(join)
+    if part is not None:
+        inputs['part'] = str(part)
+    return found, inputs, named
 
 
 def fraction_of(valid: Any) -> float | None:
@@ -206,10 +211,7 @@ def sample(documents: Iterable[Document], characters: int, total: int) -> Iterat
 
 
 def _resolved(source, field, split_files=True):
-    """(sources, or the tuple of Documents, and a description that changes when the text does).
-
-    Prints which files of the directories are left out.
-    """
+    """(sources, or the tuple of Documents, and a description that changes when the text does)."""
     if not isinstance(source, (str, os.PathLike)):
         source = tuple(source)
         if source and all(isinstance(item, Document) for item in source):
@@ -217,14 +219,7 @@ def _resolved(source, field, split_files=True):
             for document in source:
                 digest.update(f'{len(document.text)} '.encode() + document.utf8)
             return source, f'{len(source)} documents, SHA-256 {digest.hexdigest()}'
-        if not all(isinstance(item, (str, os.PathLike)) for item in source):
-            raise UserError(
-                'corpus, valid: must be names of files or other sources, or Documents, not a '
-                'mixture'
-            )
-    sources, lines = corpus_lib.expand(source, split_files)
-    for line in lines:
-        say(line)
+    sources = corpus_lib.expand(source, split_files)
     # Names and sizes of files are cheap to look up. encode.py hashes the contents shard by shard.
     files = [
         (os.path.basename(source), storage.size(source))
@@ -254,7 +249,7 @@ def _documents(source, field, join, part=None, skip_bad=False):
         about = f'; {bad}' if bad.count else ''
         raise UserError(f'{error}{about}') from None
     if bad.count:
-        _say_once(str(bad))
+        files_lib.say_once(str(bad))
 
 
 class Survey(NamedTuple):
@@ -274,8 +269,8 @@ def survey(
 
     Reads all text once, so that unreadable files are found before hours are spent on encoding.
     Prints a notice if the documents seem to be sentences. UserError if a long document of named
-    validation text, or all of that text, is also in the training text; other copies give a warning.
-    UserError if a split has no word, which only a part's split may have.
+    validation text is also in the training text; short copies give a warning. UserError if a split
+    has no word, which only a part's split may have.
     """
     held_out: dict[bytes, str] = {}  # digest of a validation text: its name
     shared = set()
@@ -302,11 +297,6 @@ def survey(
     train = _survey(splits['train'](), refuse)
     if not train.words and part is None:
         raise UserError(f'train: {train.documents} documents and no word in them')
-    if shared and len(shared) == len(held_out):
-        raise UserError(
-            f'all {len(shared)} texts of valid are also in corpus: validation text must not be '
-            'trained on'
-        )
     if shared:
         say(
             f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, '
@@ -367,7 +357,3 @@ def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> It
 def say(line: str) -> None:
     """Print a notice at once."""
     print(line, file=sys.stderr, flush=True)
-
-
-# Each line once, however often the text is read
-_say_once = functools.cache(say)

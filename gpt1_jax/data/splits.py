@@ -3,8 +3,7 @@ Several processes tokenize many texts."""
 
 import array
 import functools
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,32 +22,29 @@ CACHED_TEXTS = 256
 UNIT_TEXTS = 1000  # a process tokenizes so many texts at a time
 
 
+@functools.lru_cache(CACHED)
 def load(
     task: Task,
-    directory: str | os.PathLike,
+    directory: str,
     split: str,
     tokenizer: Any,
     n_ctx: int,
-    hashes: Mapping[str, str],
+    digest: str,
     limit: int | None = None,
     skip_bad: bool = False,
 ) -> list[Encoded]:
     """Returns the Encoded rows of a split, in file order.
 
-    Rows that were read before, from files of the same hashes, come from a cache. limit: the most
+    Rows that were read before, from files of the same digest, come from a cache. limit: the most
     rows. They are a fixed random subset, the same for all seeds. skip_bad: skip bad rows and print
     how many there are. By default the first bad row is a UserError.
     """
-    return _read(
-        task,
-        str(directory),
-        split,
-        tokenizer,
-        n_ctx,
-        tuple(sorted(hashes.items())),
-        limit,
-        skip_bad,
-    )
+    bad = BadRows(skip_bad)
+    examples = choose(task.read(directory, split, bad), limit)
+    found = encode_all(examples, task, tokenizer, n_ctx, bad)
+    if bad.count:
+        print(f'{task.name} {split}: {bad}', flush=True)
+    return found
 
 
 def choose(examples: list[Any], limit: int | None) -> list[Any]:
@@ -63,16 +59,6 @@ def check_split(task: Task, split: str, labelled: bool = False) -> None:
     if split in task.unlabelled and labelled:
         raise UserError(f'{task.name}: split {split!r} has no labels')
     task.source(split)
-
-
-@functools.lru_cache(CACHED)
-def _read(task, directory, split, tokenizer, n_ctx, hashes, limit, skip_bad):
-    bad = BadRows(skip_bad)
-    examples = choose(task.read(directory, split, bad), limit)
-    found = encode_all(examples, task, tokenizer, n_ctx, bad)
-    if bad.count:
-        print(f'{task.name} {split}: {bad}', flush=True)
-    return found
 
 
 def encode_all(

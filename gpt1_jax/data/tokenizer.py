@@ -135,7 +135,7 @@ class Tokenizer:
         }
         storage.mkdir(root)
         storage.write(root / MODEL_FILE, self.model)
-        storage.write(root / SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b'\n')
+        storage.write_json(root / SETTINGS_FILE, settings)
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
@@ -150,10 +150,9 @@ class Tokenizer:
         file = root / SETTINGS_FILE
         try:
             model = storage.read(root / MODEL_FILE)
-            content = storage.read(file)
         except OSError as error:
             raise UserError(f'{root}: no tokenizer ({error.strerror}: {error.filename})') from None
-        settings = storage.parse_json(content, str(file))
+        settings = storage.read_json(file)
         if not isinstance(settings, dict) or settings.get('format') != FORMAT:
             raise UserError(
                 f"{file}: not a tokenizer's settings of format {FORMAT} ({shown(settings)})"

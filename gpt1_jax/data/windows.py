@@ -17,22 +17,6 @@ from gpt1_jax.errors import UserError
 DTYPE = np.dtype('<u2')  # of stored tokens: little-endian on every machine
 
 
-def batch(
-    stream: 'TokenStream',
-    step: int,
-    seed: int,
-    batch_size: int,
-    n_ctx: int,
-    rows: slice = slice(None),
-) -> np.ndarray:
-    """The tokens of one step's windows, int32[rows, n_ctx + 1].
-
-    The arguments are as in `window_numbers`.
-    """
-    chosen = window_numbers(stream, step, seed, batch_size, n_ctx, rows)
-    return np.array([stream.window(i, n_ctx) for i in chosen], np.int32).reshape(-1, n_ctx + 1)
-
-
 def window_numbers(
     stream: 'TokenStream',
     step: int,
@@ -130,3 +114,8 @@ class TokenStream:
             for shard, begin in enumerate(self._starts[first : last + 1], first)
         ]
         return np.concatenate(pieces, dtype=np.int32)
+
+    def windows(self, numbers: np.ndarray, n_ctx: int) -> np.ndarray:
+        """The tokens of the windows with these numbers, int32[n, n_ctx + 1]."""
+        found = [self.window(i, n_ctx) for i in numbers]
+        return np.array(found, np.int32).reshape(-1, n_ctx + 1)

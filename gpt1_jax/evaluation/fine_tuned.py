@@ -149,7 +149,7 @@ def _rows(
         split,
         run.tokenizer(),
         n_ctx,
-        hashes,
+        storage.json_digest(hashes),
         limit,
         data['skip_bad'],
     )

@@ -3,8 +3,7 @@
   cola            a sentence's mean token log-probability, against a threshold
   sst2            the text and `very`: is `positive` or `negative` the more likely next word?
   race            the answer with the highest mean token log-probability, given document and
-                  question (also for the quickstart's `word_order` and `continuation`, and for any
-                  other task with choices)
+                  question (also for the quickstart's `word_order` and any other task with choices)
   dpr             the pronoun replaced by each candidate: the highest mean token log-probability of
                   the text after it (partial scoring, Trinh and Le, 2018)
   blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line
@@ -157,7 +156,6 @@ HEURISTICS = {
     'race': Heuristic(race),
     'dpr': Heuristic(pronoun),
     'word_order': Heuristic(race),
-    'continuation': Heuristic(race),
     'blimp': Heuristic(after_line_break, mean=False, float32=True, report=minimal_pairs.report),
 }
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax.data.windows import DTYPE, TokenStream, batch, window_numbers
+from gpt1_jax.data.windows import DTYPE, TokenStream, window_numbers
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.training.prefetch import Batches
 
@@ -24,10 +24,12 @@ def batches(
     it is {'window': int32[size]}, the windows' numbers, and Batches.resident has the tokens.
     """
     corpus = place(stream, n_ctx, mesh, wanted)
-    name, of_step = ('tokens', batch) if corpus is None else ('window', window_numbers)
 
     def read(step, rows):
-        return {name: of_step(stream, step, seed, size, n_ctx, rows)}
+        numbers = window_numbers(stream, step, seed, size, n_ctx, rows)
+        if corpus is None:
+            return {'tokens': stream.windows(numbers, n_ctx)}
+        return {'window': numbers}
 
     return Batches(read, size, size * n_ctx, () if corpus is None else (corpus,))
 

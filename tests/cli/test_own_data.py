@@ -36,7 +36,11 @@ def test_a_flag_is_the_field_of_its_name(monkeypatch):
     'fields, given, message',
     [
         ({}, dict(data=None, label='topic'), '--label goes with --data=FILE'),
-        ({}, dict(score=['low', 'high']), '--score=low,high: must be LOW,HIGH, two numbers'),
+        (
+            {},
+            dict(score=['low', 'high']),
+            "score is ['low', 'high'], must be LOW,HIGH, two numbers",
+        ),
         ({'custom.label': 'x'}, {}, "--label and --config.custom.label='x': give one of the two"),
         ({'custom.data': 'b.csv'}, {}, "--data and --config.custom.data='b.csv': give one of the"),
         ({'init_from': 'a'}, {'init_from': 'b'}, "--init_from and --config.init_from='a': give"),

@@ -102,7 +102,7 @@ def test_targets_of_labels_choices_and_squared_scores():
     assert inputs.target(one, task_of('classify')) == [0, 1]
     choice = Example('0', ('1',), ('2', '3', '4'), label=2)
     assert inputs.target(choice, task_of('choice')) == [0, 0, 1]
-    squared = task_of('classify', score=(1, 7), squared=True)
+    squared = dataclasses.replace(task_of('classify', score=(1, 7)), labels=('score',))
     assert inputs.target(Example('0', ('1',), label=5.5), squared) == [0.75]
     assert inputs.target(Example('0', ('1',)), squared) is None
 
@@ -163,9 +163,6 @@ class Rows:
         self.asked.append('read')
         return (Row('a row', example) for example in self.examples)
 
-    def chosen(self, found):
-        return found
-
 
 def reading(asked, *examples, **fields):
     sources = dict.fromkeys(('train', 'dev', 'test'), Rows(examples, asked))
@@ -173,7 +170,7 @@ def reading(asked, *examples, **fields):
 
 
 def load(task, split, digest='1'):
-    return splits.load(task, 'd', split, DIGITS, 16, {'a': digest})
+    return splits.load(task, 'd', split, DIGITS, 16, digest)
 
 
 def test_a_limit_takes_the_same_rows_each_time_in_their_order():

@@ -29,7 +29,7 @@ def test_labels_and_texts_have_no_control_characters():
     odd = task(labels=('a\x1b[31m', 'b\n# c'))
     lines = shown(odd, [Example('7', ('a\x1b', 'c'), (), 1)])
     assert all(line.isprintable() for line in lines)
-    assert '  label   b # c (index 1)' in lines
+    assert '  label: b # c (index 1)' in lines
 
 
 def test_a_row_is_shown_as_pieces_ids_and_pooled_position():
@@ -39,19 +39,19 @@ def test_a_row_is_shown_as_pieces_ids_and_pooled_position():
 mine: 1 of 1 rows as the model reads them
 
 row 7
-  text 1  a b
-  text 2  c
-  text 3  d
-  label   yes (index 1)
-  cut     no
+  text 1: a b
+  text 2: c
+  text 3: d
+  label: yes (index 1)
+  cut: no
   sequence: 7 tokens, pooled at position 6
     <start>:30 a:1 b:2 c:3 <delimiter>:31 d:4 <extract>:32
 
-rows          1
-labels        no   0    0.0%
-              yes  1  100.0%
-tokens a row  median 7, 95% at most 7, longest 7; the context is 64
-cut           0 rows, 0.0%"""
+rows: 1
+label no: 0 rows, 0.0%
+label yes: 1 rows, 100.0%
+tokens a row: median 7, 95% at most 7, longest 7; the context is 64
+cut: 0 rows, 0.0%"""
     )
 
 
@@ -68,7 +68,7 @@ def test_each_choice_and_both_orders_are_shown_and_choices_counted():
   choice B, the right one: 7 tokens, pooled at position 6
     <start>:30 q:17 <delimiter>:31 b:2 c:3 d:4 <extract>:32"""
     )
-    assert 'choices a row  2  1   50.0%' in lines
+    assert '2 choices: 1 rows, 50.0%' in lines
     lines = shown(task('similarity'), [Example('0', ('a', 'b'), (), 0)])
     assert '    <start>:30 b:2 <delimiter>:31 a:1 <extract>:32' in lines
 
@@ -77,9 +77,9 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
     long = Example('0', ('a' * 200, 'b'), (), 0)
     short = Example('1', ('a', 'b'), (), 0)
     lines = shown(task(cut=0), [long, short], n_ctx=128)
-    assert '  cut     yes' in lines and lines[-2:] == [
-        'cut           1 rows, 50.0%',
-        '              of text 1, which is cut to what the others leave of 128 tokens',
+    assert '  cut: yes' in lines and lines[-2:] == [
+        'cut: 1 rows, 50.0%',
+        'of text 1, which is cut to what the others leave of 128 tokens',
     ]
     ends = ' '.join(['a:1'] * 8)
     expected = f'<start>:30 {ends} [108 more] {ends} <delimiter>:31 b:2 <extract>:32'
@@ -93,8 +93,8 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
 def test_scores_are_summed_up_and_missing_labels_told():
     examples = [Example(str(i), ('a',), (), value) for i, value in enumerate([1, 1.25, 2.5, 2.4])]
     lines = shown(task(labels=('1', '2', '3'), score=(1, 3)), examples)
-    assert 'score         smallest 1, mean 1.788, largest 2.5' in lines
-    assert '  label   none' in shown(task(), [Example('0', ('a',))])
+    assert 'score: smallest 1, mean 1.788, largest 2.5' in lines
+    assert '  label: none' in shown(task(), [Example('0', ('a',))])
 
 
 def test_a_long_text_is_shown_up_to_the_edge_also_where_it_has_no_spaces():

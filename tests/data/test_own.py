@@ -131,10 +131,10 @@ def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path)
     assert len(dev) == 10 and sorted(train + dev) == sorted(texts) and not set(train) & set(dev)
     assert part(texts[::-1], tmp_path, dev_fraction=0.25) == [train[::-1], dev[::-1]]
     assert set(part(texts, tmp_path, dev_fraction=0.25, dev_seed=4)[1]) != set(dev)
-    # Equal texts stay together, unless all are equal
+    # Equal texts stay together
     train, dev = part([f'text {i % 10}' for i in range(40)], tmp_path, dev_fraction=0.25)
     assert len(train) + len(dev) == 40 and not set(train) & set(dev)
-    assert [len(rows) for rows in part(['same'] * 40, tmp_path)] == [36, 4]
+    assert '40 rows leave none for train' in refusal(part, ['same'] * 40, tmp_path)
     assert '1 rows leave none for train, of which dev takes 0.1' in refusal(part, ['A'], tmp_path)
 
 
@@ -169,7 +169,7 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, capsys):
         assert task.files(tmp_path, split) == [f'{tmp_path}/{name}']
         assert len(task.read(tmp_path, split)) == 30
     warning = 'notes.csv is not read: the splits are train.csv, val.csv, test.csv'
-    assert capsys.readouterr().out.count(warning) == 1
+    assert capsys.readouterr().err.count(warning) == 1
     table(tmp_path / 'train.tsv', '\t')
     assert 'holds train.csv and train.tsv' in refusal(own.task, str(tmp_path), 'one', 'topic')
 
@@ -233,7 +233,7 @@ def test_a_misspelt_column_is_told_with_the_columns_that_are_there(tmp_path, mon
             assert said.startswith(f'{path}: no column {wrong!r}, did you mean')
             assert 'text, label)' in said
     said = refusal(own.task(saved, 'text', 'label').read, saved, 'train')
-    assert said == f'{saved}: row 1: text is empty'
+    assert said == f'{saved}: line 2: text is empty'
 
 
 @pytest.mark.parametrize(
@@ -276,9 +276,9 @@ LISTED = FIVE | {'choices': ('a',)}
     'columns, content, cause',
     [
         (RATING, 'text,score\nA,8\n', 'row 2: label is 8, must be a number from 1 to 7'),
-        (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: b is empty'),
-        (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: answer 'E' is not one of A, B, C"),
-        (LISTED, [RECORD, RECORD | {'a': ['x', ' ']}], 'line 2: a: choice 2 is empty'),
+        (FIVE, FIVE_ROWS + 'q,P,Q,x,,y,,,A\n', 'row 4: choice 2 is empty'),
+        (FIVE, FIVE_ROWS + 'q,P,Q,x,y,z,,,E\n', "row 4: label 'E' is not one of A, B, C"),
+        (LISTED, [RECORD, RECORD | {'a': ['x', ' ']}], 'line 2: choice 2 is empty'),
         (LISTED, [RECORD, RECORD | {'passage': ['P']}], "line 2: passage: ['P'] is not a text"),
         (LISTED, [RECORD, {'passage': 'P'}], 'line 2: no question'),
         (SENTIMENT, 'text,label\n', 'no rows'),
@@ -286,7 +286,7 @@ LISTED = FIVE | {'choices': ('a',)}
         (
             SENTIMENT,
             [{'text': 'A', 'label': label} for label in ('a', ['a', 'b'], 'b')],
-            "line 2: label: ['a', 'b']: a row has several labels; one label a row is supported",
+            'column \'label\' has lists, such as ["a", "b"]: a row has several labels; one label',
         ),
         (
             SENTIMENT,
@@ -301,12 +301,12 @@ LISTED = FIVE | {'choices': ('a',)}
         (
             SENTIMENT,
             'text,label\n' + ''.join(f'A,name{i}\n' for i in range(80)),
-            'few rows share a label; is it the column',
+            'few rows share a label, or',
         ),
         (
             SENTIMENT,
             'text,label\n' + ''.join(f'A,c{i}\n' for i in range(1001)) * 2,
-            'has 1,001 different labels in 2,002 rows: at most 1,000 labels are supported',
+            'has 1,001 different labels in 2,002 rows: few rows share a label, or there are more than',
         ),
     ],
 )
@@ -325,11 +325,10 @@ def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, 
         ({'data': 'a.xlsx'}, 'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json, .parquet'),
         ({'label': ''}, 'give --text=COLUMN and --label=COLUMN'),
         ({'text': ('t', 'l')}, "column 'l' is given twice"),
-        ({'score': (4, 1)}, '--score=4,1: must be LOW,HIGH, two numbers'),
+        ({'score': (4, 1)}, 'score is (4, 1), must be LOW,HIGH, two numbers'),
         ({'score': (1, 4), 'choices': ('a',)}, 'choices and score are both given'),
-        ({'lable': 'l'}, "config.custom: got an unexpected keyword argument 'lable'"),
     ],
 )
 def test_names_that_do_not_fit_together_are_one_line(fields, message):
     given = {'data': 'a.csv', 'text': ('t',), 'label': 'l'} | fields
-    assert refusal(own.of, given, None).startswith(message)
+    assert refusal(own.task, **given).startswith(message)

@@ -118,7 +118,6 @@ def test_columns_name_those_of_a_table_without_a_header_as_its_error_says(tmp_pa
     [
         ('regression', (), {}, "head is 'regression', must be classify, similarity, choice; of "),
         ('classify', (), {}, 'labels is (), must be names; of labels that are numbers: labels ()'),
-        ('classify', ('score',), {'squared': True}, 'labels (), score=(LOW, HIGH)'),
         ('classify', ('a', 'b'), {'metrics': ('acuracy',)}, "no metric of labels 'acuracy'"),
         ('classify', (), {'score': (0, 5), 'metrics': ('f1',)}, "no metric of scores 'f1'"),
     ],

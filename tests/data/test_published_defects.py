@@ -38,13 +38,13 @@ def test_qqp_leaves_its_cut_rows_out_says_so_in_one_line_and_keeps_an_empty_ques
         Example(str(i + 2 * (i > 1)), pair, (), 1) for i, pair in enumerate(pairs)
     ]
     assert qqp.read(tmp_path, 'train') == expected
-    assert capsys.readouterr().out == (
+    assert capsys.readouterr().err == (
         f'{path} (qqp train): 2 row(s) left out, the first: {path}: row 4: 4 columns, expected 6 '
         '(id, qid1, qid2, question1, question2, is_duplicate)\n'
     )
     skipped = []
     assert qqp.read(tmp_path, 'train', skipped.append) == expected and skipped == []
-    assert capsys.readouterr().out == ''  # said once
+    assert capsys.readouterr().err == ''  # said once
     new = official.tsv(tmp_path / 'new.tsv', [('7', 'How?', '')], ('id', 'question1', 'question2'))
     assert unlabelled.read(qqp, new) == [Example('7', ('How?', ''))]
     pytest.importorskip('tensorflow_datasets')

@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import corpus, readers, rows
+from gpt1_jax.data import corpus, files, readers, rows
 from gpt1_jax.data.readers import parquet as parquet_reader
 from gpt1_jax.data.rows import Bad, How
 from refusal import refusal, refused_flips
@@ -71,7 +71,8 @@ def test_json_lines_are_read_whatever_they_are_compressed_with(here, ending, com
     assert read(f'a{ending}') == [(f'a{ending}: line {i + 1}', f'Nó {i}.') for i in range(3)]
 
 
-def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
+def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here, capsys):
+    files.say_once.cache_clear()
     (here / 'a.txt').write_text('A')
     (here / 'dataset_infos.json').write_text('{"splits": {}}')
     (here / 'c4.json.gz').write_bytes(gzip.compress(b'{"text": "C"}'))
@@ -79,11 +80,11 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / '.git' / 'HEAD.txt').touch()
     os.symlink('.git', 'linked')
     assert read('.') == [('a.txt', 'A'), ('c4.json.gz: line 1', 'C')]
-    behind, others = corpus.expand('.')[1]
+    behind, others = capsys.readouterr().err.splitlines()
     assert 'links are not read (1, such as linked)' in behind
-    assert '1 of 3 files left out (dataset_infos.json)' in others
+    assert '1 of 3 files left out (such as dataset_infos.json)' in others
     said = refusal(read, '*.json')
-    assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in said
+    assert 'dataset_infos.json: line 1: no text, only splits' in said
 
 
 def test_a_bad_row_is_told_and_the_next_one_read(here):
@@ -96,12 +97,13 @@ def test_a_bad_row_is_told_and_the_next_one_read(here):
         assert message.startswith(f'a.jsonl: line {number}')
     write_parquet('a.parquet', {'text': ['A', None, 'C']})
     assert len(read('a.parquet', on_bad=messages.append)) == 2
-    assert messages[5:] == ["a.parquet: row 1: field 'text' is NoneType, must be text"]
+    assert messages[5:] == ['a.parquet: row 1: text is NoneType, must be text']
     (here / 'array.jsonl').write_text('[\n{"text": "A"}\n]')
     assert read('array.jsonl') == [('array.jsonl: record 1', 'A')]
 
 
-def test_a_run_below_its_corpus_is_no_text_nor_is_a_corpus_below_a_run_left_out(here):
+def test_a_run_below_its_corpus_is_no_text_nor_is_a_corpus_below_a_run_left_out(here, capsys):
+    files.say_once.cache_clear()
     (here / 'a.txt').write_text('A')
     run = here / 'runs' / 'x'
     (run / 'books').mkdir(parents=True)
@@ -109,11 +111,11 @@ def test_a_run_below_its_corpus_is_no_text_nor_is_a_corpus_below_a_run_left_out(
         (run / name).write_text('{"step": 0}')
     for spec in ('.', '**/*.txt', str(here)):
         assert [text for _, text in read(spec)] == ['A'], spec
-        (line,) = corpus.expand(spec)[1]
+        (line,) = capsys.readouterr().err.splitlines()
         assert line == f'{spec}: directories of runs are not read (1, such as runs/x)'
     (run / 'books' / 'b.txt').write_text('B')
     for spec in ('runs/x/books/*.txt', 'runs/x/books', 'runs/x/*/*.txt'):
-        assert corpus.expand(spec)[0] == ['runs/x/books/b.txt']
+        assert corpus.expand(spec) == ['runs/x/books/b.txt']
 
 
 DICTIONARY = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
@@ -182,13 +184,13 @@ CUT = ': Truncated compressed stream'
         ),
         ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': line 2: not UTF-8 at byte 10 (0xe9)'),
         ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2: not JSON (Expecting value'),
-        ('a.json', b' [["a"], ["b"]]', ": record 1 is list, must be an object with field 'text'"),
+        ('a.json', b' [["a"], ["b"]]', ': record 1: list, expected an object with text'),
         ('a.json', b'{"a": 1,\n"b": 2}', ': one JSON object, expected an array of records'),
         ('a.json', b'[{"a": 1},\n', ': neither a record a line nor one JSON value: not JSON'),
         (
             'a.jsonl',
             b'{"texts": "a", "id": 1}\n',
-            ": line 1 has no field 'text', only 'texts', 'id', did you mean 'texts'?",
+            ": line 1: no text, only texts, id, did you mean 'texts'?",
         ),
         ('a.jsonl', b'\n \n', ' holds no document'),
         (
@@ -343,7 +345,6 @@ TABLE = [(text, 'xy'[i % 2]) for i, text in enumerate(TEXTS)]
         ('a.csv', 'sep=;\n' + as_csv(TABLE, delimiter=';')),
         ('a.csv', '\n\n' + as_csv(TABLE)),
         ('a.csv', as_csv(TABLE, delimiter='\t').encode('utf-16')),
-        ('a.csv', as_csv(TABLE).encode('utf-16-le')),
         ('a.csv.gz', gzip.compress(as_csv(TABLE, delimiter=';').encode(), mtime=0)),
     ],
 )
@@ -421,19 +422,12 @@ def test_a_table_that_cannot_be_read_is_named_with_the_remedy(here, data, encodi
 # Parquet out of proportion
 
 
-@pytest.mark.parametrize(
-    'limit, columns, message',
-    [
-        ('MOST_GROUPS', 1, 'cannot be read (more than 200 row groups or columns)'),
-        ('MOST_COLUMNS', 250, '250 columns, more than 200'),
-    ],
-)
-def test_parquet_of_very_many_row_groups_or_columns_is_refused_at_once(
-    here, monkeypatch, limit, columns, message
-):
+@pytest.mark.parametrize('columns', [1, 250])
+def test_parquet_of_very_many_row_groups_or_columns_is_refused_at_once(here, monkeypatch, columns):
     write_parquet('a.parquet', {f'c{i}': [1] * 300 for i in range(columns)}, row_group_size=columns)
-    monkeypatch.setattr(parquet_reader, limit, 200)
-    assert f'a.parquet: {message}' in refusal(fields, 'a.parquet')
+    monkeypatch.setattr(parquet_reader, 'MOST_GROUPS', 200)
+    message = 'a.parquet: cannot be read (more than 200 row groups or columns)'
+    assert message in refusal(fields, 'a.parquet')
 
 
 def test_a_row_group_out_of_proportion_to_its_file_is_refused(here, monkeypatch):

@@ -42,7 +42,7 @@ def test_every_set_is_the_same_from_every_source(tmp_path, capsys, name, source)
         assert same(found, expected, (name, source) not in sets.UNORDERED)
         assert task.files(directory, split)
     if name == 'snli':
-        assert '2 row(s) left out, the first: ' in capsys.readouterr().out
+        assert '2 row(s) left out, the first: ' in capsys.readouterr().err
 
 
 @pytest.mark.full

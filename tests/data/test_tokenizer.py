@@ -172,7 +172,7 @@ def test_a_vocabulary_has_the_size_that_was_asked_for_or_as_many_merges_as_the_c
     assert 'the' in found.decode(range(258, 264))
 
 
-def test_a_vocabulary_smaller_than_the_characters_spells_the_rare_ones_as_bytes(monkeypatch, capfd):
+def test_a_vocabulary_smaller_than_the_characters_spells_the_rare_ones_as_bytes(capfd):
     characters = ''.join(chr(0x4E00 + i) for i in range(300))
     counts = {char * 2: 1000 - i for i, char in enumerate(characters)} | {'ab': 2000}
     for size in (300, 500):
@@ -184,8 +184,6 @@ def test_a_vocabulary_smaller_than_the_characters_spells_the_rare_ones_as_bytes(
         assert found.decode(found.encode(characters)) == characters
     assert bpe_training.train(counts, vocab_size=700).vocab_size == 700
     assert 'characters' not in capfd.readouterr().err
-    monkeypatch.setattr(bpe_training, 'LARGEST_VOCABULARY', 500)  # of the default size as well
-    assert bpe_training.train(counts, merges=100).vocab_size == 500
 
 
 def test_equal_counts_give_the_same_vocabulary_and_others_another():
@@ -254,12 +252,12 @@ def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
         ),
         (
             dict(pieces=['a', '<unk>'] + SMALL_ENCODER[2:]),
-            'encoder.json: not in the released order',
+            "encoder.json: piece 0 is 'a', by .* it must be '<unk>', in the released order",
         ),
         (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
         (
             dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']),
-            "line 3 'b c' does not make piece 8 'abc</w>'",
+            "piece 8 is 'abc</w>', by .* it must be 'bc'",
         ),
     ],
 )

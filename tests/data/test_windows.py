@@ -39,7 +39,7 @@ def test_a_window_lies_within_the_stream(stream):
     for i in (5, -1):
         with pytest.raises((IndexError, ValueError)):
             stream.window(i, 4)
-    said = refusal(windows.batch, stream, 0, 0, 1, 23)
+    said = refusal(windows.window_numbers, stream, 0, 0, 1, 23)
     assert 'made up: 23 tokens, one window of 23 needs 24' in said
 
 
@@ -47,7 +47,7 @@ def test_a_window_lies_within_the_stream(stream):
 def test_every_epoch_visits_every_window_once_in_an_order_of_its_own(stream, size, steps):
     # Batches over 5 windows, of six epochs, run across their ends.
     first = np.concatenate(
-        [windows.batch(stream, step, 7, size, 4)[:, 0] // 4 for step in range(steps)]
+        [windows.window_numbers(stream, step, 7, size, 4) for step in range(steps)]
     )
     epochs = first.reshape(6, 5)
     assert all(sorted(epoch) == [0, 1, 2, 3, 4] for epoch in epochs.tolist())
@@ -68,10 +68,12 @@ def test_the_order_is_the_same_for_ever(seed, epoch, order):
 
 
 def test_any_slicing_gives_rows_of_the_same_global_batch(stream):
-    whole = windows.batch(stream, 3, 1, 8, 4)
-    assert whole.shape == (8, 5) and whole.dtype == np.int32
+    whole = windows.window_numbers(stream, 3, 1, 8, 4)
+    assert whole.shape == (8,) and whole.dtype == np.int32
     for rows in (slice(0, 4), slice(2, 3), slice(1, 8, 2), slice(8, 8)):
-        assert windows.batch(stream, 3, 1, 8, 4, rows).tolist() == whole[rows].tolist()
-    numbers = windows.window_numbers(stream, 3, 1, 8, 4)
-    assert numbers.shape == (8,) and numbers.dtype == np.int32
-    assert whole.tolist() == [stream.window(i, 4).tolist() for i in numbers]
+        found = windows.window_numbers(stream, 3, 1, 8, 4, rows)
+        assert found.tolist() == whole[rows].tolist()
+    found = stream.windows(whole, 4)
+    assert found.dtype == np.int32
+    assert found.tolist() == [stream.window(i, 4).tolist() for i in whole]
+    assert stream.windows(whole[8:], 4).shape == (0, 5)

@@ -11,9 +11,7 @@ from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data.rows import Bad, How, Row
 from gpt1_jax.errors import UserError
 
-# Row groups of a file, columns of a file
-MOST_GROUPS = 50_000
-MOST_COLUMNS = 10_000
+MOST_GROUPS = 50_000  # and columns, of a file
 LARGEST_GROUP = 2**33  # bytes of a row group
 # How many times its file's size a row group may have. Text has about five times, one repeated
 # letter thousands of times
@@ -32,13 +30,10 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
     """
     with opened(path) as file:
         schema = file.schema_arrow
-        names = schema.names
-        columns = list(how.needed)
-        known = {rows_lib.column_name(name): name for name in names}
-        rows_lib.check_columns(path, columns, list(map(rows_lib.column_name, names)))
-        if how.rest or not columns:
-            columns = list(known)
-            rows_lib.check_columns(path, columns, list(map(rows_lib.column_name, names)))
+        names = list(map(rows_lib.column_name, schema.names))
+        known = dict(zip(names, schema.names))
+        columns = list(known) if how.rest or not how.needed else list(how.needed)
+        rows_lib.check_columns(path, (*how.needed, *columns), names)
         labels = {name: class_names(schema, known[name]) for name in columns}
         for number, batch in _batches(path, file, [known[name] for name in columns], how.groups):
             arrays = [batch.column(known[name]) for name in columns]
@@ -117,10 +112,6 @@ def opened(path: str) -> Iterator[Any]:
 
 
 def _check(path, file):
-    if file.metadata.num_columns > MOST_COLUMNS:
-        raise UserError(
-            f'{path}: {file.metadata.num_columns:,} columns, more than {MOST_COLUMNS:,}'
-        )
     most = min(LARGEST_GROUP, max(rows_lib.LONGEST, MOST_TIMES * storage.size(path)))
     for group in range(file.num_row_groups):
         size = file.metadata.row_group(group).total_byte_size

@@ -36,40 +36,39 @@ def _is_blank(row):
 def read(path: str, how: How) -> Iterator[Row | Bad]:
     """Yields the rows of a table. Their places count rows from 1 as a spreadsheet does.
 
-    The first row has the names of the columns, unless `how.columns` has them. Blank lines are left
-    out. A first line `sep=;` is Excel's. A row with more or fewer cells than the header is Bad, but
-    cells after the last needed one may be missing, as annotators' labels in some rows of SNLI.
+    The first row has the names of the columns, unless `how.columns` has them and the first row
+    lacks a needed one. Blank lines are left out. A first line `sep=;` is Excel's. A row with more
+    or fewer cells than the header is Bad, but cells after the last needed one may be missing, as
+    annotators' labels in some rows of SNLI.
     UserError if the table is empty or in another encoding, lacks a needed column, or has a quote
     that is never closed.
     """
     csv.field_size_limit(rows_lib.LONGEST)  # by default a cell has at most 131,072 characters
     lines = _lines(path, how.encoding)
     lines = itertools.dropwhile(lambda line: not line[1].strip(' \r\n'), lines)
-    number, first = next(lines, (0, ''))
-    if not number:
+    sample = _sample(lines)
+    if not sample:
         raise UserError(f'{path}: empty')
     separator = how.separator
-    if marked := re.fullmatch('"?sep=(.?)"?\n', first):
+    if marked := re.fullmatch('"?sep=(.?)"?\n', sample[0][1]):
         separator = marked[1] or separator
-    else:
-        lines = itertools.chain([(number, first)], lines)
-    sample = _sample(lines)
+        del sample[0]
     dialect = _dialect(path, [line for _, line in sample], separator, how)
     first_row = sample[0][0] if sample else 1
     cells = _cells(path, itertools.chain(sample, lines), dialect, first_row)
-    header = list(how.columns)
-    if not header:
-        # Excel writes an empty first row as separators only
-        cells = itertools.dropwhile(lambda row: _is_blank(row[1]), cells)
-        number, names = next(cells, (0, []))
-        if isinstance(names, csv.Error):
-            raise UserError(f'{path}: row {number}, the header: {names}')
-        header = list(map(rows_lib.column_name, names))
+    # Excel writes an empty first row as separators only
+    cells = itertools.dropwhile(lambda row: _is_blank(row[1]), cells)
+    number, names = next(cells, (0, []))
+    if isinstance(names, csv.Error):
+        raise UserError(f'{path}: row {number}, the first: {names}')
+    header = list(map(rows_lib.column_name, names))
+    if how.columns and not (how.needed and {*how.needed} <= {*header}):
+        header = list(how.columns)
+        cells = itertools.chain([(number, names)], cells)
     rows_lib.check_columns(path, how.needed, header)
-    places = [header.index(name) for name in how.needed]
-    least = 1 + max(places, default=len(header) - 1)
-    chosen = [(name, header.index(name)) for name in how.needed]
-    everything = how.rest or not how.needed
+    columns = header if how.rest or not how.needed else how.needed
+    places = {name: header.index(name) for name in columns}
+    least = 1 + max((places[name] for name in how.needed), default=len(header) - 1)
     for number, row in cells:
         if _is_blank(row):
             continue
@@ -78,16 +77,9 @@ def read(path: str, how: How) -> Iterator[Row | Bad]:
             yield Bad(where, f'{row} (a quotation mark inside a cell is written twice: "")')
         elif not least <= len(row) <= len(header):
             yield Bad(where, f'{len(row)} columns, expected {len(header)} ({listed(header)})')
-        elif everything:
-            yield Row(where, dict(zip(header, row)))
         else:
-            yield Row(where, {name: row[place] for name, place in chosen})
-
-
-def first_row(path: str, separator: str) -> list[str]:
-    """The cells of the first row of a table without quoting."""
-    _, line = next(_lines(path, 'utf-8'), (0, ''))
-    return [cell.strip() for cell in line.split(separator)]
+            found = {name: row[place] for name, place in places.items() if place < len(row)}
+            yield Row(where, found)
 
 
 def _lines(path, encoding):
@@ -125,8 +117,6 @@ def _dialect(path, sample, separator, how):
     quoting. In a TSV, quotation marks are text if reading them as quoting would join lines that are
     rows by themselves.
     """
-    if separator and how.quoted is not None:
-        return {'delimiter': separator} | (QUOTING[0] if how.quoted else QUOTING[-1])
     tabs = files.kind(path) == 'tsv'
     candidates = [
         {'delimiter': own, **quoting}

@@ -1,9 +1,10 @@
 """Reads data that TFDS prepared, without TensorFlow.
 
-    tfds:NAME:SPLIT     in TFDS's default data directory: $TFDS_DATA_DIR, else ~/tensorflow_datasets
+    tfds:NAME:SPLIT[:FIELD]
 
-NAME may have a config and a version: wiki40b/en:1.3.0. Preparing needs TensorFlow (extra
-`gpt1_jax[tfds]`). The file format must be array_record, which can be read without TensorFlow.
+TFDS's default data directory is $TFDS_DATA_DIR, else ~/tensorflow_datasets. NAME may have a config
+and a version: wiki40b/en:1.3.0. Preparing needs TensorFlow (extra `gpt1_jax[tfds]`). The file
+format must be array_record, which can be read without TensorFlow.
 """
 
 import json
@@ -21,23 +22,21 @@ PREFIX = 'tfds:'
 # The only place from which TFDS may import the classes that a features.json names
 OWN = 'tensorflow_datasets.core.features.'
 VERSION = r'\d+\.\d+\.\d+'
+# The split may be train[:5%]
+SPEC = re.compile(rf'{PREFIX}([^:]+(?::{VERSION})?):([^:\[]+(?:\[[^\]]*\])?)(?::([^:]+))?')
 
 
 def read(spec: str, how: How) -> Iterator[Row]:
-    """Yields the records of tfds:NAME:SPLIT, in TFDS's order. UserError as in `records`."""
-    split = r'([^:\[]+(?:\[[^\]]*\])?)'  # train, or train[:5%]
-    match = re.fullmatch(rf'{PREFIX}([^:]+(?::{VERSION})?):{split}', spec)
+    """Yields the records of a SPEC, in TFDS's order. UserError as in `records`."""
+    match = SPEC.fullmatch(spec)
     if not match:
         raise UserError(f'{spec}: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD')
-    name, split = match.groups()
-    return records('', name, split, how)
+    return records('', match[1], match[2], how)
 
 
 def files(directory: str, name: str, split: str) -> list[str]:
     """The record files of a split. UserError as in `records`."""
-    builder, path = opened(directory, name)
-    if split not in builder.info.splits:
-        raise UserError(_no_split(path, split, builder))
+    builder, _ = opened(directory, name, split)
     return [str(file) for file in builder.info.splits[split].filepaths]
 
 
@@ -48,14 +47,12 @@ def records(directory: str, name: str, split: str, how: How = How()) -> Iterator
     becomes ''. UserError if the set or the split is not prepared, if a needed feature is missing,
     or if a record lacks a value (a truncated ArrayRecord file gives None).
     """
-    builder, path = opened(directory, name)
+    builder, path = opened(directory, name, split)
     features = builder.info.features
     rows_lib.check_columns(path, how.needed, list(features))
     wanted = how.needed or tuple(features)
     labels = {feature: getattr(features[feature], 'names', None) for feature in wanted}
     try:
-        if split.partition('[')[0] not in builder.info.splits:
-            raise UserError(_no_split(path, split, builder))
         source = builder.as_data_source(split)
         # By index, because iterating over a source that lacks records ends early without an error
         for number in range(len(source)):
@@ -74,14 +71,11 @@ def records(directory: str, name: str, split: str, how: How = How()) -> Iterator
         raise UserError(f'{path}: TFDS cannot read {split} ({shown(error)})') from None
 
 
-def _no_split(path, split, builder):
-    return f'{path}: no split {split!r} (there are {", ".join(builder.info.splits) or "none"})'
-
-
-def opened(directory: str, name: str) -> tuple[Any, pathlib.Path]:
+def opened(directory: str, name: str, split: str) -> tuple[Any, pathlib.Path]:
     """(builder, its directory) of the newest prepared version, or of NAME:VERSION.
 
-    UserError if there is none, if TFDS cannot open it, or if it names code outside TFDS.
+    UserError if there is none, if TFDS cannot open it, if it names code outside TFDS, or if it
+    lacks the split.
     """
     named = directory or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
     data_dir = pathlib.Path(named).expanduser()
@@ -107,6 +101,9 @@ def opened(directory: str, name: str) -> tuple[Any, pathlib.Path]:
         import tensorflow_datasets
 
         builder = tensorflow_datasets.builder_from_directory(path)
+        splits = builder.info.splits
+        if split.partition('[')[0] not in splits:
+            raise UserError(f'{path}: no split {split!r} (there are {", ".join(splits) or "none"})')
         return builder, path
     except UserError:
         raise

@@ -8,11 +8,13 @@ import collections
 import dataclasses
 import functools
 import os
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from gpt1_jax import storage
+from gpt1_jax.data.files import say_once
 from gpt1_jax.data.rows import Bad, Row
 from gpt1_jax.errors import UserError, did_you_mean, fail, one_line, shown
 
@@ -34,8 +36,9 @@ class Example:
              Task.segments.
     choices: for multiple choice only: the candidates for one more segment after `texts`. Their
              number may differ between rows.
-    label:   the index of the label or of the right choice, or its name. For a task with a score,
-             the score. None or '' if unlabelled. `Task.read` gives the index, the score or None.
+    label:   the index of the label or of the right choice, its name, or the text of the right
+             choice. For a task with a score, the score. None or '' if unlabelled. `Task.read`
+             gives the index, the score or None.
     record:  {column: value}, as in the file, of a row to predict.
     """
 
@@ -59,10 +62,6 @@ class Source(Hashable, Protocol):
         ...
 
     def rows(self, directory: str) -> Iterable[Row | Bad]: ...
-
-    def chosen(self, found: list) -> list:
-        """The split's part of [(where, Example or fault)] of all rows."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,8 +92,6 @@ class Task:
     cut: int | None = None
     # (low, high) of labels that are numbers: integers, with one bin each
     score: tuple[float, float] | None = None
-    # True: a score of any size, with one output and the squared loss. False: soft labels (STS-B)
-    squared: bool = False
     positive: int = 1  # index of the label that F1 counts
     # First parts of ids ('middle' of 'middle/12.txt/0') that are also reported separately
     groups: tuple[str, ...] = ()
@@ -105,6 +102,11 @@ class Task:
     # If train and dev have the same file: the share of its rows that is dev, and their seed
     dev_fraction: float = 0.0
     dev_seed: int = 0
+
+    @property
+    def squared(self) -> bool:
+        """Whether a score has one output and the squared loss. Otherwise it has soft labels."""
+        return self.score is not None and len(self.labels) == 1
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -126,10 +128,12 @@ class Task:
         source = self.source(split)
         directory = os.path.expanduser(directory)
         files = source.files(directory)
-        shared = self.dev_fraction and self._is_shared(directory, files)
+        shared = self.dev_fraction and all(
+            self.files(directory, name) == files for name in ('train', 'dev')
+        )
         # The same source, so that the file is read once
         of_file = self.sources['train'] if shared else source
-        found = source.chosen(kept(of_file, directory, self.example))
+        found = kept(of_file, directory, self.example)
         where = files[0] if len(files) == 1 else directory
         what = f'{where} ({self.name} {split})'
         labelled = split not in self.unlabelled
@@ -160,11 +164,6 @@ class Task:
             )
         return self.sources[split]
 
-    def _is_shared(self, directory, files):
-        """Whether train and dev have these files."""
-        both = [self.sources[split] for split in ('train', 'dev') if split in self.sources]
-        return len(both) == 2 and all(source.files(directory) == files for source in both)
-
     def _checked(self, found, what, labelled, on_bad, published=()):
         """The valid Examples of [(where, Example or fault)]."""
         examples: dict[str, Example] = {}
@@ -184,7 +183,9 @@ class Task:
                 bad.append(one_line(f'{where}: {fault}'))
                 on_bad(bad[-1])
         if left_out:
-            _say(one_line(f'{what}: {len(left_out):,} row(s) left out, the first: {left_out[0]}'))
+            say_once(
+                one_line(f'{what}: {len(left_out):,} row(s) left out, the first: {left_out[0]}')
+            )
         if not examples:
             about = f'all {len(bad)} rows are bad, the first: {bad[0]}' if bad else 'no rows'
             raise UserError(f'{what}: {about}')
@@ -223,10 +224,12 @@ class Task:
         n = len(example.choices) if self.head == 'choice' else len(self.labels)
         if isinstance(label, str):
             names = self.labels[:n]
-            name = label if label in names else label_name(label)
-            if name not in names:
+            for name in (label, label_name(label), label.upper()):
+                if name in names:
+                    return names.index(name)
+            if example.choices.count(label) != 1:
                 raise UserError(f'label {shown(label)} is not one of {", ".join(names)}')
-            return names.index(name)
+            return example.choices.index(label)
         if isinstance(label, (list, tuple, set)):
             raise UserError(f'label is {shown(label)}: {SEVERAL}')
         if not isinstance(label, int) or not 0 <= label < n:
@@ -260,8 +263,6 @@ class Task:
             storage.json_digest([self.dev_seed, example.texts, example.choices])
             for example in examples
         ]
-        if len({*hashes}) == 1:  # the rows are told apart by their positions
-            hashes = [f'{hashed} {place:09}' for place, hashed in enumerate(hashes)]
         groups = collections.defaultdict(list)
         for example, hashed in zip(examples, hashes):
             by_label = self.head != 'choice' and not self.score
@@ -287,11 +288,8 @@ SEVERAL = 'a row has several labels; one label a row is supported'
 
 def label_name(text: str) -> str:
     """The form of a label for comparisons: a whole number has no decimals, so 1.0 becomes 1."""
-    whole, point, decimals = text.partition('.')
-    is_whole = (
-        point and decimals and not decimals.strip('0') and whole.removeprefix('-').isdecimal()
-    )
-    return whole if is_whole else text
+    found = re.fullmatch(r'(-?\d+)\.0+', text)
+    return found[1] if found else text
 
 
 def kept(
@@ -330,28 +328,21 @@ def made(
     """
     position = 0
     for row in rows:
-        if isinstance(row, Bad):
-            yield row.where, (LeftOut if row.left_out else UserError)(row.why)
-            position += 1
-            continue
+        found: list[Example] = []
         try:
-            found = example(row.fields)
-            found = [found] if isinstance(found, Example) else list(found)
+            if isinstance(row, Bad):
+                raise (LeftOut if row.left_out else UserError)(row.why)
+            given = example(row.fields)
+            found = [given] if isinstance(given, Example) else list(given)
         except UserError as fault:
             yield row.where, fault.with_traceback(None)
-            position += 1
-            continue
-        for number, one in enumerate(found):
-            where = row.where
-            if len(found) > 1:
-                where = f'{row.where}: example {number + 1}'
-            fields = row.fields if isinstance(row.fields, dict) else {'record': row.fields}
-            name = one.id or row.id or str(position + number)
-            record = fields if keep else None
-            yield where, Example(name, one.texts, one.choices, one.label, record)
+        else:
+            for number, one in enumerate(found):
+                where = row.where
+                if len(found) > 1:
+                    where = f'{row.where}: example {number + 1}'
+                fields = row.fields if isinstance(row.fields, dict) else {'record': row.fields}
+                name = one.id or row.id or str(position + number)
+                record = fields if keep else None
+                yield where, Example(name, one.texts, one.choices, one.label, record)
         position += max(1, len(found))
-
-
-@functools.cache  # prints each line once, however often a set is read
-def _say(line):
-    print(line, flush=True)

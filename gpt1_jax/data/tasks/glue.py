@@ -52,9 +52,10 @@ def table(
         return Example('', found, label=None if value == without_label else value)
 
     made = {}
-    ids = next((fields['ids'] for fields in sources.values() if 'ids' in fields), None)
+    unlabelled = tuple(split for split, fields in sources.items() if 'ids' in fields)
+    ids = sources[unlabelled[0]]['ids'] if unlabelled else None
     for split, fields in sources.items():
-        labelled = not fields.get('ids')
+        labelled = split not in unlabelled
         made[split] = Published(
             **shared
             | {
@@ -71,7 +72,7 @@ def table(
         metrics,
         made,
         example,
-        unlabelled=tuple(split for split, fields in sources.items() if fields.get('ids')),
+        unlabelled=unlabelled,
         new=dataclasses.replace(made['train'], ids=ids).new,
         score=score,
         decimals=DECIMALS,
@@ -93,10 +94,11 @@ def glue(
     train, dev, test: numbers of rows, or the numbers in two releases. ids: a column of test.tsv.
     labelled: fields of the other two splits.
     """
+    found = three('{0}.tsv', f'glue/{config}', train, dev, test)
     return {
-        'train': source('train.tsv', train, f'glue/{config}:train') | labelled,
-        'dev': source('dev.tsv', dev, f'glue/{config}:validation') | labelled,
-        TEST: source('test.tsv', test, f'glue/{config}:test') | {'ids': ids},
+        'train': found['train'] | labelled,
+        'dev': found['dev'] | labelled,
+        TEST: found['test'] | {'ids': ids},
     }
 
 

@@ -6,6 +6,7 @@
 its function is written from the names of the columns. your_task.py has examples to copy.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -34,14 +35,10 @@ DEV_FRACTION = 0.1  # of the training rows, without a file for dev
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class File:
-    """The source of a split that is one file of the set's directory.
-
-    answers: see `task`, for choices.
-    """
+    """The source of a split that is one file of the set's directory."""
 
     name: str
     how: How = How()
-    answers: Callable[[list], list] = list
     published: tuple[int, ...] = ()
 
     def files(self, directory: str) -> list[str]:
@@ -50,23 +47,18 @@ class File:
     def rows(self, directory: str) -> Iterable[Row | Bad]:
         return table_rows(self.files(directory)[0], self.how)
 
-    def chosen(self, found: list) -> list:
-        return self.answers(found)
-
 
 def table_rows(path: str, how: How = How()) -> Iterator[Row | Bad]:
     """Yields the rows of a labelled file, where .txt is a table.
 
-    UserError after the last row if no row has a needed column. Rows of a table in memory (`saved`)
-    count from 0.
+    UserError after the last row if no row has a needed column.
     """
     kind = files_lib.kind(path)
-    in_memory = storage.path(path).parent == storage.cache('tables')
     known: dict[str, None] = {}
-    for number, row in enumerate(readers.rows(path, how, 'csv' if kind == 'txt' else kind)):
+    for row in readers.rows(path, how, 'csv' if kind == 'txt' else kind):
         if isinstance(row, Row) and isinstance(row.fields, dict):
             known |= dict.fromkeys(row.fields)
-        yield row._replace(where=f'{path}: row {number}') if in_memory else row
+        yield row
     if known:
         rows_lib.check_columns(path, how.needed, list(known))
 
@@ -107,9 +99,9 @@ def from_records(
             f'{name}: head is {shown(head)}, must be {", ".join(HEADS)}; '
             "of labels that are numbers: head 'classify', labels (), score=(LOW, HIGH)"
         )
-    if score is not None and not options.get('squared'):
-        labels, options['squared'] = bins(score)
-    if score is None and (options.get('squared') or not labels):
+    if score is not None:
+        labels = bins(score)
+    if not labels:
         raise UserError(
             f'{name}: labels is {shown(labels)}, must be names; of labels that are numbers: '
             'labels (), score=(LOW, HIGH)'
@@ -122,7 +114,7 @@ def from_records(
     return Task(
         name,
         head,
-        tuple(labels) or ('score',),
+        tuple(labels),
         metrics_of(metrics, score),
         sources,
         functools.partial(_in_user_code, example),
@@ -152,12 +144,12 @@ def _in_user_code(example, record):
     return found
 
 
-def bins(score: Sequence[float]) -> tuple[tuple[str, ...], bool]:
-    """(labels, squared) of a score: a label for each whole number, or one with the squared loss."""
+def bins(score: Sequence[float]) -> tuple[str, ...]:
+    """The labels of a score: one for each whole number, or a single one with the squared loss."""
     low, high = score
     if float(low).is_integer() and float(high).is_integer() and high - low < MOST_LABELS:
-        return tuple(map(str, range(int(low), int(high) + 1))), False
-    return ('score',), True
+        return tuple(map(str, range(int(low), int(high) + 1)))
+    return ('score',)
 
 
 def metrics_of(names: Sequence[str], score: Any) -> tuple[str, ...]:
@@ -184,18 +176,6 @@ class Table(File):
         if self.name not in found and self.name != 'dev':
             raise UserError(f'{directory}: no table for the split {self.name!r}')
         return [found.get(self.name, found['train'])]
-
-
-def of(fields: Mapping[str, Any], labels: Sequence[str] | None = None) -> Task:
-    """The Task of a plain dict of configs/custom.py's fields. Arguments and errors as in `task`.
-
-    UserError also for a field that is missing or unknown.
-    """
-    try:
-        given = inspect.signature(task).bind(**fields, labels=labels)
-    except TypeError as error:
-        raise UserError(f'config.custom: {error}') from None
-    return task(*given.args, **given.kwargs)
 
 
 def task(
@@ -250,8 +230,7 @@ def limits_of(score: Sequence[Any]) -> tuple[float, ...]:
     except (TypeError, ValueError):
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        written = ','.join(map(str, score)) if not isinstance(score, str) else score
-        raise UserError(f'--score={written}: must be LOW,HIGH, two numbers')
+        raise UserError(f'score is {shown(score)}, must be LOW,HIGH, two numbers')
     return low, high
 
 
@@ -260,18 +239,12 @@ def _task(data, texts, label, choices, score, encoding, labels, state):
     example = functools.partial(_example, texts, label, choices)
     how = How((*texts, *choices, label), encoding=encoding)
     sources = {split: Table(split, how) for split in files_lib.SPLITS}
-    squared = False
     if score:
-        labels, squared = bins(score)
+        labels = bins(score)
     elif labels is None:
         found = kept(sources['train'], data, example)
         read = _positions if choices else _names
         labels = read(found, label, sources['train'].files(data)[0])
-    if choices:
-        answers = functools.partial(_answers, labels, label)
-        sources = {
-            split: dataclasses.replace(source, answers=answers) for split, source in sources.items()
-        }
     new = How((*texts, *choices), rest=True, encoding=encoding)
     return Task(
         name(data),
@@ -282,7 +255,6 @@ def _task(data, texts, label, choices, score, encoding, labels, state):
         example,
         new=lambda path: table_rows(path, new),
         score=score or None,
-        squared=squared,
         n_texts=len(texts),
         columns=(*texts, *choices),
         dev_fraction=DEV_FRACTION,
@@ -293,7 +265,7 @@ def whole(task: Task) -> Task:
     """The same Task, but every split is all rows of the file that is given as its directory."""
     sources: dict[str, Any] = dict(task.sources)
     for split, source in sources.items():
-        sources[split] = File('', source.how, source.answers)
+        sources[split] = File('', source.how)
     return dataclasses.replace(task, sources=sources, dev_fraction=0.0)
 
 
@@ -307,10 +279,7 @@ def name(data: str) -> str:
 def _example(texts, label, choices, row):
     """The Example of a row. Its label is the cell's text."""
     found = tuple(rows_lib.text(row, column) for column in texts)
-    value = row.get(label)
-    if isinstance(value, (list, tuple)):
-        raise UserError(f'{label}: {shown(value)}: {SEVERAL}')
-    return Example('', found, _choices(row, choices), rows_lib.of_cell(value))
+    return Example('', found, _choices(row, choices), rows_lib.of_cell(row.get(label)))
 
 
 def _choices(row, columns):
@@ -321,11 +290,6 @@ def _choices(row, columns):
     found = [rows_lib.text(row, column, may_be_empty=True) for column in columns]
     while found and not found[-1]:
         found.pop()
-    if '' in found or len(found) < 2:
-        empty = found.index('') if '' in found else len(found)
-        raise UserError(
-            f'{columns[empty]} is empty: a row has 2 choices or more, the empty ones last'
-        )
     return tuple(found)
 
 
@@ -333,16 +297,11 @@ def _listed(row, column):
     """The choices in a JSON list, or in a cell of a table that contains one."""
     value = row.get(column)
     if isinstance(value, str):
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise UserError(f'{column}: not JSON ({error}), must be a JSON list') from None
     if not isinstance(value, list) or any(isinstance(choice, (list, dict)) for choice in value):
         raise UserError(f'{column}: not a JSON list of texts')
-    found = tuple(map(rows_lib.of_cell, value))
-    if '' in found:
-        raise UserError(f'{column}: choice {found.index("") + 1} is empty')
-    return found
+    return tuple(map(rows_lib.of_cell, value))
 
 
 # What the column of the label holds
@@ -373,50 +332,29 @@ def _names(found, column, path):
     if len(names) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
         if all(map(_is_number, names)):
             raise UserError(f'{many}; of a score give --score=LOW,HIGH')
-        if len(names) > MOST_LABELS:
-            raise UserError(f'{many}: at most {MOST_LABELS:,} labels are supported')
-        raise UserError(f'{many}: few rows share a label; is it the column of the label?')
+        raise UserError(
+            f'{many}: few rows share a label, or there are more than {MOST_LABELS:,}; is it the '
+            'column of the label?'
+        )
     return tuple(
         sorted(names, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
     )
 
 
 def _positions(found, column, path):
-    """The names of the choices' positions, as the column of the right one writes them."""
+    """The names of the choices' positions, as the column of the right one writes them.
+
+    If the column has the text of the right choice, no choice may be taken for a position: #1, #2.
+    """
     examples = _examples(found, path)
     n = max(len(one.choices) for one in examples)
     answers = {one.label for one in examples}
-    if _are_texts(examples):
-        first = 1
-    elif answers <= {*string.ascii_letters}:
+    if sum(one.label in one.choices for one in examples) > len(examples) / 2:
+        return tuple(f'#{position}' for position in range(1, n + 1))
+    if answers <= {*string.ascii_letters}:
         return tuple(string.ascii_uppercase[:n])
-    else:
-        first = 0 if '0' in answers else 1
+    first = 0 if '0' in answers else 1
     return tuple(str(position) for position in range(first, first + n))
-
-
-def _are_texts(examples):
-    """Whether the right choices are given by their texts."""
-    return sum(one.label in one.choices for one in examples) > len(examples) / 2
-
-
-def _answers(labels, column, found):
-    """The rows with the right choice as its index, given by its text, letter or number."""
-    examples = [one for _, one in found if isinstance(one, Example) and one.label]
-    texts = labels[0] == '1' and _are_texts(examples)
-    resolved = []
-    for where, one in found:
-        if isinstance(one, Example) and one.label:
-            names = one.choices if texts else labels[: len(one.choices)]
-            answer = one.label if texts else one.label.upper()
-            if names.count(answer) == 1:
-                one = dataclasses.replace(one, label=names.index(answer))
-            elif answer in names:
-                one = UserError(f"{column} {answer!r} is more than one of the row's choices")
-            else:
-                one = UserError(f'{column} {one.label!r} is not one of {", ".join(names)}')
-        resolved.append((where, one))
-    return resolved
 
 
 def _is_whole(name):
@@ -440,10 +378,6 @@ def is_frame(value: Any) -> bool:
 
 def records_of(frame: Any) -> list[dict]:
     """The rows of a table in memory as {column: value}."""
-    names = list(getattr(frame, 'column_names', None) or frame.columns)
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UserError(f'the table has {names.count(twice[0])} columns called {twice[0]!r}')
     method = next(each for each in _RECORDS if hasattr(frame, each))
     given = ('records',) if method == 'to_dict' else ()
     return [

@@ -1,5 +1,5 @@
 """Section 4.2, Question answering and commonsense reasoning, Table 3: RACE (Lai et al., 2017) and
-Story Cloze. Also the quickstart's two sets of choices.
+Story Cloze. Also the quickstart's set of choices.
 
 RACE has passages with questions of four options. Middle-school passages come first. Within a level,
 passages are sorted by the number in their file names. One model answers both levels. Ids begin with
@@ -103,16 +103,6 @@ def _official_race(paths: Iterable[str]) -> Iterator[Row | Bad]:
             yield from questions(path, level, own_name or name, row.fields)
 
 
-def _new_race(path):
-    """The rows of one passage's file, or of all files in a folder, at any depth.
-
-    Ids begin with the passage's folder.
-    """
-    path = pathlib.Path(path)
-    found = path.rglob('*.txt') if path.is_dir() else [path]
-    return _official_race(sorted(map(str, found), key=by_number))
-
-
 def _typed_race(rows):
     """The rows of TFDS, a passage each, or of ehovy/race on the Hub, a question each.
 
@@ -156,7 +146,7 @@ RACE = Task(
         for name, rows in (('train', 87866), ('dev', 4887), ('test', 4934))
     },
     _race,
-    new=_new_race,
+    new=lambda path: _official_race([path]),
     segments=(2,),
     cut=0,
     groups=LEVELS,
@@ -180,11 +170,6 @@ def part(dev: bool, stories: list) -> list:
     which is this permutation of the file's rows. Bad rows are included, so that skipping a bad row
     does not move other rows to the other part.
     """
-    if len(stories) <= DEV:
-        where = stories[0][0].rpartition(':')[0] if stories else 'Story Cloze'
-        raise UserError(
-            f'{where}: {len(stories)} stories, the split takes {DEV} of them for validation'
-        )
     order = np.random.RandomState(SEED).permutation(len(stories))
     return [stories[i] for i in (order[:DEV] if dev else order[DEV:])]
 
@@ -224,7 +209,7 @@ STORY_CLOZE = Task(
     new=_stories(0, '').new,
 )
 
-# Sets of the quickstart: experiments/quickstart/novel_tasks.py makes them from novels
+# The quickstart's set, which experiments/quickstart/novel_tasks.py makes from novels
 
 
 def _ending(row):
@@ -236,17 +221,14 @@ def _ending(row):
     )
 
 
-CONTINUATION, WORD_ORDER = (
-    Task(
-        name,
-        'choice',
-        ('1', '2'),
-        ('accuracy',),
-        {split: own.File(f'{name}_{split}.jsonl') for split in ('train', 'dev', 'test')},
-        _ending,
-        new=own.table_rows,
-        n_texts=2,
-        segments=(2,),
-    )
-    for name in ('continuation', 'word_order')
+WORD_ORDER = Task(
+    'word_order',
+    'choice',
+    ('1', '2'),
+    ('accuracy',),
+    {split: own.File(f'word_order_{split}.jsonl') for split in ('train', 'dev', 'test')},
+    _ending,
+    new=own.table_rows,
+    n_texts=2,
+    segments=(2,),
 )

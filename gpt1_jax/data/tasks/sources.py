@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import hub, readers
 from gpt1_jax.data import rows as rows_lib
-from gpt1_jax.data.readers import tables, tfds
+from gpt1_jax.data.readers import tfds
 from gpt1_jax.data.rows import Bad, How, Row
 from gpt1_jax.errors import UserError
 
@@ -46,7 +46,7 @@ class Published:
     published: tuple[int, ...] = ()
     tfds: tuple[str, ...] = ()  # 'builder/config:split', in order. () if TFDS lacks the split
     hub: tuple[str, ...] | None = None  # the same on the Hub, by default `tfds`
-    columns: tuple[str, ...] = ()  # of an official file without a header
+    columns: tuple[str, ...] = ()  # of an official file that may have no header
     # The official column of ids. None: ids are positions in the file, from 0
     ids: str | None = None
     # Leave out rows that lack a needed column, as QQP's cut rows do
@@ -70,10 +70,8 @@ class Published:
         return self._opened(directory)[0]
 
     def rows(self, directory: str) -> Iterable[Row | Bad]:
-        return self._opened(directory)[1]
-
-    def chosen(self, found: list) -> list:
-        return found if self.part is None else self.part(found)
+        found = self._opened(directory)[1]
+        return found if self.part is None else self.part(list(found))
 
     def new(self, path: str) -> Iterable[Row | Bad]:
         """The rows of another file in this layout. Only the columns of the texts must be there."""
@@ -94,7 +92,7 @@ class Published:
                     return paths, self.official(paths)
                 return paths, self._table(paths[0], How(self.needed))
             except UserError:
-                if not holds_parquet(directory):
+                if not any(pathlib.Path(directory).rglob('*.parquet')):
                     raise
         if self.hub == ():
             raise UserError(f'{directory}: the set has no Parquet files: give its own files')
@@ -117,18 +115,15 @@ class Published:
         return paths, self._ours(itertools.chain.from_iterable(rows), self.renamed)
 
     def _table(self, path, how):
-        """The rows of an official table. A file to predict may have the header or not."""
+        """The rows of an official table."""
         needed = how.needed + ((self.ids,) if self.ids and not how.rest else ())
         kind = files_lib.kind(path)
-        columns = self.columns
-        if kind in ('txt', 'csv', 'tsv', None):
+        if kind in ('txt', 'csv', None):
             kind = 'tsv'
-            if how.rest and columns:
-                columns = self._layout(path, how)
         how = dataclasses.replace(
             how,
             needed=needed,
-            columns=columns,
+            columns=self.columns,
             quoted=self.quoted,
             separator=',' if self.quoted else '\t',
         )
@@ -139,14 +134,6 @@ class Published:
             if isinstance(row, Bad):
                 row = row._replace(left_out=self.leave_out_short)
             yield row
-
-    def _layout(self, path, how):
-        """The names of the columns of a file to predict, () if its first row has them."""
-        first = tables.first_row(path, '\t')
-        if {*how.needed} <= {*first}:
-            return ()
-        without = tuple(name for name in self.columns if name != self.label)
-        return next((names for names in (self.columns, without) if len(names) == len(first)), ())
 
     def _theirs(self, renamed):
         if self.typed:
@@ -160,7 +147,7 @@ class Published:
             yield from self.typed(rows)
             return
         if self.index:
-            rows = sorted(rows, key=self._position)
+            rows = sorted(rows, key=lambda row: isinstance(row, Row) and row.fields[self.index])
         for row in rows:
             if isinstance(row, Bad):
                 yield row
@@ -180,12 +167,6 @@ class Published:
                 fields[self.label] = self.classes.get(value, value)
             ours = '' if self.renumber or not self.index else str(row.fields[self.index])
             yield Row(row.where, fields, ours)
-
-    def _position(self, row):
-        place = 0 if isinstance(row, Bad) else row.fields[self.index]
-        if not isinstance(place, int) and not hasattr(place, '__index__'):
-            raise UserError(f'{row.where}: {self.index} is no whole number')
-        return place
 
 
 def find(directory: str, source: Published) -> str:
@@ -208,16 +189,10 @@ def find(directory: str, source: Published) -> str:
 # The Hub's files
 
 
-def holds_parquet(directory: str) -> bool:
-    """Whether there are Parquet files in a local directory, at most two levels down."""
-    root = pathlib.Path(directory)
-    return any(next(root.glob(f'{inner}*.parquet'), None) for inner in ('', '*/', '*/*/'))
-
-
 def parquet_files(directory: str, source: str) -> list[str]:
     """The files of 'builder/config:split' (TFDS's name) in order.
 
-    UserError if there are none, if a shard is missing, or if there are too many files.
+    UserError if there are none, or if they are not all shards of one version.
     """
     found = on_hub(directory, source)
     if not found:
@@ -229,13 +204,10 @@ def parquet_files(directory: str, source: str) -> list[str]:
     shards = [shard for path in found if (shard := re.fullmatch(SHARD, path.name))]
     if len(shards) == len(found):  # else they are named in another way
         total = int(shards[0][2])
-        missing = {*range(total)} - {int(shard[1]) for shard in shards}
-        if missing:
-            raise UserError(f'{found[0]}: shard {min(missing)} of {total} is missing')
-        if len(shards) > total:
+        if sorted(int(shard[1]) for shard in shards) != list(range(total)):
             raise UserError(
-                f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): delete '
-                'those of another version'
+                f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): some are '
+                'missing, or of another version'
             )
     return [str(path) for path in found]
 
@@ -253,8 +225,6 @@ def on_hub(directory: str, source: str) -> list[pathlib.Path]:
     root = pathlib.Path(directory.removeprefix(PARQUET))
     if hub.is_name(directory):
         root = hub.download(directory, 'dataset', tuple(patterns))
-    elif not root.is_dir():
-        raise UserError(f'{root}: no such directory')
     return next((found for pattern in patterns if (found := sorted(root.glob(pattern)))), [])
 
 

@@ -77,10 +77,6 @@ def _of_texts(rows, task, what, on_bad):
         value = fields.get(name, []) if isinstance(fields, dict) else None
         if not isinstance(value, (list, tuple)):
             raise UserError(f'{name} is not a list of texts')
-        for number, text in enumerate(value, 1):
-            if not isinstance(text, str) or not text.strip():
-                problem = 'empty' if isinstance(text, str) else f'{shown(text)}, no text'
-                raise UserError(f'{name.removesuffix("s")} {number} is {problem}')
         return tuple(value)
 
     def example(fields):
