@@ -69,9 +69,8 @@ def run(
     job = build(plan(setting, minutes))
     if not dry_run:
         return session.train(job, setting.directory, allow_change, fallback)
-    total = job.intervals.total
-    workdir.compare(setting.directory, job.config, allow_change, total)
-    console.estimate(job.program, job.hyper, job.batches, total, job.config['model'])
+    workdir.compare(setting.directory, job.config, allow_change, job.intervals.total)
+    console.estimate(job)
     return None
 
 
@@ -336,10 +335,7 @@ def _steps_there(there):
 def _steps_in(minutes, program, config, batches):
     """The number of updates that take so many minutes here, from the time of three updates."""
     hyper = hyperparameters(config, 1)
-    step, _, memory = profiling.compile_step(program, hyper, batches)
-    seconds = profiling.time_steps(program, step, hyper, batches, memory, steps=3)
-    if seconds is None:
-        raise UserError(f'a step needs {memory / 2**30:.1f} GiB, more than a device has free')
+    seconds, _ = profiling.time_step(program, hyper, batches)
     # Each process has measured its own time
     total = int(processes.from_primary(str(max(1, int(60 * minutes / seconds)))))
     if total < FEW_UPDATES:
@@ -398,10 +394,6 @@ def build(plan: Plan) -> session.Job:
             return fresh
         return checkpoint.restore_params(origin.run.checkpoints, origin.step, program.state.params)
 
-    def evaluate(current):
-        console.print_start(program, current.first, total, plan.batches, plan.contents['model'])
-        return _evaluation(plan, current)
-
     return session.Job(
         plan.contents,
         plan.tokenizer,
@@ -410,7 +402,7 @@ def build(plan: Plan) -> session.Job:
         hyperparameters(config, total),
         intervals,
         start,
-        evaluate,
+        functools.partial(_evaluation, plan),
         step_cost.flops_per_token(program.state.params, plan.model.config.n_ctx),
         counts.plateau_warning(plan.unigram_loss, config.optimizer.warmup_steps),
     )

@@ -387,8 +387,8 @@ MUTATIONS = [
         (
             'a resumed run reads its batches from the first',
             'training/prefetch.py',
-            'ahead = submit(step)',
-            'ahead = submit(0)',
+            'ahead = thread.submit(batches.place, step, mesh)',
+            'ahead = thread.submit(batches.place, 0, mesh)',
             'training/test_loop.py::test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not',
         ),
         (

@@ -205,9 +205,7 @@ def test_pretraining_from_python_begins_with_a_run_and_takes_its_sizes_and_vocab
 def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monkeypatch, capsys):
     monkeypatch.chdir(base)
     (base / 'books' / 'notes.md').write_text('')
-    monkeypatch.setattr(
-        pretraining.profiling, 'time_steps', mock.Mock(side_effect=lambda *_, **__: 3.0)
-    )
+    monkeypatch.setattr(pretraining.profiling, 'time_step', mock.Mock(return_value=(3.0, 0)))
     fields = {'batch.size': 8, 'data.valid': 'valid.txt', 'eval.batch_size': 8}
     for _ in range(2):
         run = gpt1_jax.pretrain(
@@ -215,7 +213,7 @@ def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monk
         )
         assert run.step == 2
         assert capsys.readouterr().err.count('notes.md') == 1  # the text is looked up once
-    pretraining.profiling.time_steps.assert_called_once()
+    pretraining.profiling.time_step.assert_called_once()
     with pytest.raises(UserError, match='^runs/tuned holds a fine-tuning run'):
         gpt1_jax.pretrain('books', 'runs/tuned', minutes=1, fields=fields)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from gpt1_jax import rules, storage
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, processes
 from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, workdir
 from gpt1_jax.training import loop, profiling
@@ -163,29 +162,13 @@ def _set_aside(directory, step):
     return name
 
 
-def _trace(profile, step, total, directory):
-    """The profiling.Trace for config.profile, clipped to the steps still to run.
-
-    UserError if no step of the span will run and nothing was recorded before.
-    """
-    span = rules.span(profile)
-    if span and (span[0] >= total or span[1] <= step and not directory.exists()):
-        raise UserError(
-            f'config.profile = {profile} cannot be recorded: the run goes from step {step:,} to '
-            f'{total:,}'
-        )
-    left = span and span[1] > step
-    return profiling.Trace((max(span[0], step), span[1]) if left else None, directory)
-
-
 class Session:
     """The log and the checkpoints of a run in progress, as loop.fit takes them.
 
     state:      the state with which the training starts.
     check_lock: from workdir.hold.
     changes:    in the config, from workdir.compare.
-    The attribute `first` is the step with which the training starts. `unlogged` is the value in the
-    checkpoint from which the run resumes, see `save`.
+    The attribute `unlogged` is the value in the checkpoint from which the run resumes, see `save`.
 
     A context manager, which at the end waits for the checkpoint being written. If there was no
     error, it also waits for the other processes, because process 0 deletes old checkpoints until
@@ -202,9 +185,11 @@ class Session:
     ) -> None:
         config = run.config
         total = job.intervals.total
-        step = self.first = int(state.step)
-        self.trace = _trace(config['profile'], step, total, run.path / 'profile')
+        step = int(state.step)
+        self.trace = profiling.Trace(rules.span(config['profile']), run.path / 'profile')
         print(console.n_parameters(state.params, run.path), flush=True)
+        if job.flops_per_token:  # in pretraining
+            console.print_start(job, step)
         workdir.describe(run, step, state.params, changes)
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -26,6 +27,10 @@ class Batches(NamedTuple):
     tokens_per_step: float
     resident: tuple[jax.Array, ...] = ()
 
+    def place(self, step: int, mesh: jax.sharding.Mesh) -> dict[str, jax.Array]:
+        """Puts the batch of a step on the mesh."""
+        return sharding.place(functools.partial(self.read, step), self.size, mesh)
+
 
 @contextlib.contextmanager
 def prefetched(
@@ -37,17 +42,11 @@ def prefetched(
     """
     with concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread:
 
-        def submit(step):
-            def read(rows):
-                return batches.read(step, rows)
-
-            return thread.submit(sharding.place, read, batches.size, mesh)
-
         def placed():
-            ahead = submit(step)
+            ahead = thread.submit(batches.place, step, mesh)
             for following in range(step + 1, total):
                 batch = ahead.result()
-                ahead = submit(following)
+                ahead = thread.submit(batches.place, following, mesh)
                 yield batch
             yield ahead.result()
 
