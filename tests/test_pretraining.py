@@ -315,16 +315,9 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
     assert longer.steps()[-1] == 31
 
 
-@pytest.mark.parametrize(
-    'processes, books, message',
-    [
-        (1, '', 'give config.data.corpus, the text to train on, or config.data.tokens, where it'),
-        (2, 'books', 'with several processes run gpt1 prepare --out=DIR first, then give --config'),
-    ],
-)
-def test_text_that_is_missing_is_asked_for_in_the_way_that_these_processes_take_it(
-    tmp_path, monkeypatch, processes, books, message
-):
+@pytest.mark.parametrize('processes, books', [(1, ''), (2, 'books')])
+def test_text_that_is_missing_is_asked_for(tmp_path, monkeypatch, processes, books):
     monkeypatch.setattr(pretraining.jax, 'process_count', lambda: processes)
+    message = r'give config.data.corpus, .* \(with several processes always\) config.data.tokens'
     with pytest.raises(UserError, match=f'run/tokens: no prepared text there: {message}'):
         pretraining.run(pretrain_config(books), tmp_path / 'run')
