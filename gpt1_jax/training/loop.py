@@ -163,7 +163,8 @@ def fit(
     window = Window(session.unlogged)
     before = None  # the metrics of the previous step
 
-    with preemption.watch() as stopped_by, prefetched(batches, program.mesh, step, total) as placed:
+    placed = prefetched(batches, program.mesh, step, total)
+    with preemption.watch() as stopped_by, contextlib.closing(placed):
         while step < total:
             window.start_clock()
             session.trace.before(step)
