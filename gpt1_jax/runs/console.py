@@ -12,12 +12,6 @@ from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.training import profiling
 
 
-def n_parameters(tree: Any, directory: Any) -> str:
-    """The line that a run prints of its parameters. directory: the run's, which has the table."""
-    total = sum(leaf.size for leaf in named_leaves(tree).values())
-    return f'{total:,} parameters, listed in {directory}/parameters.txt'
-
-
 def parameters(tree: Any) -> list[str]:
     """The lines of a table of a parameter tree's leaves, which are arrays or shapes.
 

@@ -58,7 +58,7 @@ def train(
         processes.agree(fields | {'the code': provenance.code_digest()})
         run = workdir.start(directory, job.config, job.tokenizer)
         processes.barrier('the work directory is there')
-        state = initial_state(run, job.program, job.config['seed'], fallback, job.start)
+        state = _initial_state(run, job, fallback)
         with Session(run, job, state, check_lock, changes) as current:
             evaluate = job.evaluate(current)
             loop.fit(job.program, state, job.hyper, job.batches, job.intervals, current, evaluate)
@@ -90,24 +90,17 @@ def steps_to_keep(
     return {'keep_steps': tuple(sorted(kept))} | ({'words_at': words} if words else {})
 
 
-def initial_state(
-    run: workdir.Run,
-    program: Program,
-    seed: int,
-    fallback: bool = False,
-    transfer: Callable[[Any], Any] = lambda fresh: fresh,
-) -> TrainState:
+def _initial_state(run, job, fallback):
     """The state of the run's newest checkpoint, or a fresh state if there is no checkpoint.
 
-    fallback: as in `resume`. transfer: fresh params -> the params to start from. CheckpointError as
-    in `resume`, or if the checkpoint belongs to another run.
+    CheckpointError as in `resume`, or if the checkpoint belongs to another run.
     """
-    state = resume(run.checkpoints, program.state, fallback)
+    state = resume(run.checkpoints, job.program.state, fallback)
     if state is not None:
         run.check_checkpoint(int(state.step))
         return state
-    state = program.init(np.uint32(seed))
-    return state._replace(params=transfer(state.params))
+    state = job.program.init(np.uint32(job.config['seed']))
+    return state._replace(params=job.start(state.params))
 
 
 def resume(
@@ -187,10 +180,9 @@ class Session:
         total = job.intervals.total
         step = int(state.step)
         self.trace = profiling.Trace(rules.span(config['profile']), run.path / 'profile')
-        print(console.n_parameters(state.params, run.path), flush=True)
+        workdir.describe(run, step, state.params, changes)
         if job.flops_per_token:  # in pretraining
             console.print_start(job, step)
-        workdir.describe(run, step, state.params, changes)
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(
             run.checkpoints, keep['keep_latest'], keep['keep_best'], keep.get('keep_steps', ())
