@@ -117,9 +117,9 @@ def _record(setting, step, rows, scores, measured, details):
     config = setting.config
     # With the key in the name, predictions to which rows of results.jsonl point are never replaced
     # by predictions of other rows, files or code.
-    name = setting.run.predictions(
-        f'zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}'
-    ).name
+    name = (
+        f'predictions_zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}.jsonl'
+    )
     predictions = setting.results.parent / name
     details |= {
         'files': setting.hashes,
