@@ -24,15 +24,11 @@ def _folders_of_the_clone():
     The wheel has the folders under these names.
     """
     package = os.path.dirname(os.path.abspath(__file__))
-    for name, file in (('configs', 'pretrain.py'), ('docs', 'training.md')):
-        folder = os.path.join(os.path.dirname(package), name)
-        if os.path.isdir(os.path.join(package, name)) or not os.path.isfile(
-            os.path.join(folder, file)
-        ):
-            continue
-        spec = importlib.machinery.ModuleSpec(f'{__name__}.{name}', None, is_package=True)
-        spec.submodule_search_locations = [folder]
-        sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    for name in ('configs', 'docs'):
+        if not os.path.isdir(os.path.join(package, name)):
+            spec = importlib.machinery.ModuleSpec(f'{__name__}.{name}', None, is_package=True)
+            spec.submodule_search_locations = [os.path.join(os.path.dirname(package), name)]
+            sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 
 
 _folders_of_the_clone()

@@ -355,19 +355,13 @@ def load(path: str | os.PathLike, step: int | None = None, trust_code: bool = Fa
     kind = run.config['kind']
     step = run.step(step)
     tokenizer = run.tokenizer()
+    tuned = None
     if kind == 'finetune':
         tuned = run_loading.fine_tuned(run, step)
-        return Trained(
-            str(run.path),
-            kind,
-            step,
-            run.config,
-            tuned.model,
-            tuned.params,
-            tokenizer,
-            tuned.mesh,
-            tuned,
-        )
-    mesh = sharding.make_mesh()
-    model, params = run_loading.pretrained(run, step, mesh)
-    return Trained(str(run.path), kind, step, run.config, model, params, tokenizer, mesh, None)
+        mesh = tuned.mesh
+        model = tuned.model
+        params = tuned.params
+    else:
+        mesh = sharding.make_mesh()
+        model, params = run_loading.pretrained(run, step, mesh)
+    return Trained(str(run.path), kind, step, run.config, model, params, tokenizer, mesh, tuned)

@@ -26,7 +26,7 @@ from gpt1_jax.data import batches, examination, inputs, inspection, splits, task
 from gpt1_jax.data.rows import BadRows
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, fail, one_line, shown
+from gpt1_jax.errors import UserError, one_line, shown
 from gpt1_jax.evaluation import fine_tuned, load, task_metrics
 from gpt1_jax.models import build as models
 from gpt1_jax.models import heads
@@ -168,30 +168,33 @@ def resolve(config: ConfigDict) -> Setting:
     config = config.copy_and_resolve_references()
     if config.task == 'custom' and 'custom' in config:
         config.data.dir = config.custom.get('data')
-    scratch = config.init_from is None
     target = storage.path(config.results) if config.results else None
-    flag = '--init_from=novels' if config.task == 'custom' else '--config.init_from=novels'
-    mistakes = {
-        f'give {flag} (or a pretrained run), or --config.tokenizer=DIR to train from '
-        'scratch': scratch and config.tokenizer is None,
-        f'n_transfer = {config.n_transfer} needs weights to transfer: give '
-        '--config.init_from=DIR': scratch and config.n_transfer is not None,
-        f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of '
-        'config.init_from has its own': not scratch and config.tokenizer is not None,
-        'give --config.data.dir=DIR, the directory of the data set': not config.data.dir
-        and config.task != 'custom',
-    }
-    rules.all_of(
-        lambda: optimizer_config.check(config.optimizer),
-        lambda: results.check(target),
-        *(functools.partial(fail, message) for message, made in mistakes.items() if made),
-    )
+    results.check(target)
+    if not config.data.dir and config.task != 'custom':
+        raise UserError('give --config.data.dir=DIR, the directory of the data set')
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
-    if scratch:
+    n_transfer = config.n_transfer
+    if config.init_from is None:
+        if config.tokenizer is None:
+            flag = '--init_from=novels' if config.task == 'custom' else '--config.init_from=novels'
+            raise UserError(
+                f'give {flag} (or a pretrained run), or --config.tokenizer=DIR to train from '
+                'scratch'
+            )
+        if n_transfer is not None:
+            raise UserError(
+                f'n_transfer = {n_transfer} needs weights to transfer: give --config.init_from=DIR'
+            )
+        n_transfer = transfer.NOTHING
         origin = None
         tokenizer = Tokenizer.load(config.tokenizer)
         fields = given | {'vocab_size': tokenizer.vocab_size}
     else:
+        if config.tokenizer is not None:
+            raise UserError(
+                f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of '
+                'config.init_from has its own'
+            )
         origin = origins.open_origin(storage.path(config.init_from), config.init_step)
         tokenizer = origin.run.tokenizer()
         fields = given | _pretrained_sizes(origin.run, given)
@@ -200,27 +203,19 @@ def resolve(config: ConfigDict) -> Setting:
     del sizes['n_special']
     module = models.backbone(sizes)
     backbone = module.config
-    optimizer_config.check_code(config.optimizer, lambda: {'backbone': models.shapes(module)})
+    optimizer_config.check(config.optimizer, lambda: {'backbone': models.shapes(module)})
     if config.optimizer.peak_rate is None:
         config.optimizer.peak_rate = transfer.peak_rate(backbone.n_embd)
     depth = backbone.n_layer
-    n_transfer = (
-        transfer.NOTHING
-        if origin is None
-        else depth
-        if config.n_transfer is None
-        else config.n_transfer
-    )
-    transfer.check_depth(n_transfer, depth)
+    if n_transfer is None:
+        n_transfer = depth
     n_ctx = config.data.n_ctx or sizes['n_ctx']
-    if n_ctx > sizes['n_ctx']:
-        raise UserError(
-            f"config.data.n_ctx = {n_ctx} is longer than the model's context, {sizes['n_ctx']}"
-        )
-    if n_ctx < LEAST_N_CTX:
-        raise UserError(
-            f'config.data.n_ctx = {n_ctx} leaves no room for text, must be at least {LEAST_N_CTX}'
-        )
+    rules.require(
+        {
+            'config.n_transfer': (n_transfer, rules.whole(transfer.NOTHING, depth)),
+            'config.data.n_ctx': (n_ctx, rules.whole(LEAST_N_CTX, sizes['n_ctx'])),
+        }
+    )
     code = user_code.digests(config.to_dict() | {'model': sizes})
     return Setting(config, target, origin, tokenizer, sizes, n_transfer, n_ctx, code)
 

@@ -19,21 +19,22 @@ from gpt1_jax.weights import from_hub
 
 
 def _define_flags():
-    how = Sampling()
     cli.define_model_flags()
     flags.DEFINE_string('prompt', None, 'the text to continue', required=True)
     flags.DEFINE_integer('tokens', 100, 'maximum number of tokens to generate')
     flags.DEFINE_integer('samples', 1, 'number of texts, generated in one batch')
     flags.DEFINE_float(
-        'temperature', how.temperature, 'the logits are divided by it; 0 = greedy decoding'
+        'temperature', Sampling.temperature, 'the logits are divided by it; 0 = greedy decoding'
     )
-    flags.DEFINE_integer('top_k', how.top_k, 'sample from the k most probable tokens; 0 = from all')
+    flags.DEFINE_integer(
+        'top_k', Sampling.top_k, 'sample from the k most probable tokens; 0 = from all'
+    )
     flags.DEFINE_float(
         'top_p',
-        how.top_p,
+        Sampling.top_p,
         'sample from the fewest tokens with this probability in all; 1 = from all',
     )
-    flags.DEFINE_integer('seed', how.seed, 'equal seeds give equal texts')
+    flags.DEFINE_integer('seed', Sampling.seed, 'equal seeds give equal texts')
     flags.DEFINE_multi_string('stop', [], 'end before this string; may be given several times')
 
 

@@ -62,7 +62,6 @@ def evaluate(
     n_ctx = run.config['model']['n_ctx']
     stride = n_ctx if stride is None else stride
     rules.require({'stride': (stride, rules.whole(1, n_ctx))})
-    files: dict[str, str] = {}
     if tokens:
         ids, counts, files = _prepared(tokenizer, storage.path(tokens), split)
     else:

@@ -18,7 +18,6 @@ from gpt1_jax.errors import UserError, did_you_mean, shown
 LARGEST = 1e38  # the largest number in a config, just below float32's largest
 Rule = tuple[Callable[[Any], Any], str]  # (accepts the value, what it must be)
 PROGRAMS = ('pretrain', 'finetune', 'zero_shot')  # each with a packaged config of its name
-LISTED = 4  # the most missing fields that a message names. If there are more, it gives the number
 
 
 def validate(config: Any, rules: Mapping[str, Rule]) -> None:
@@ -27,30 +26,15 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
     config: a ConfigDict or nested dict. rules: {'batch.size': (predicate, 'a whole number of at
     least 1')}.
     """
-    missing: list[str] = []
-    found: list[str] = []
-    for name, rule in rules.items():
-        value = config
-        parts = name.split('.')
-        for i, part in enumerate(parts):
-            if not _is_group(value):
-                found += problem(f'config.{".".join(parts[:i])}', value, GROUP)
-                break
-            if part not in value:
-                missing.append(f'config.{name}')
-                break
-            value = value[part]
-        else:
-            found += problem(f'config.{name}', value, rule)
-    found = list(dict.fromkeys(found))
+    fields = {**config, **flatten(config)}
+    missing = [name for name in rules if name not in fields]
+    found = []
     if missing:
         check_program(config)
-        listed = (
-            ', '.join(missing)
-            if len(missing) <= LISTED
-            else f'{missing[0]} and {len(missing) - 1} more fields'
-        )
-        found.insert(0, f'{listed} {"is" if len(missing) == 1 else "are"} missing')
+        found.append(f'config has no {", ".join(missing)}')
+    for name, rule in rules.items():
+        if name in fields:
+            found += problem(f'config.{name}', fields[name], rule)
     if found:
         raise UserError('; '.join(found))
 
@@ -96,18 +80,6 @@ def check_program(config: Any, wanted: str = '') -> None:
         raise UserError(f'this config is for gpt1 {program}')
     if not program and wanted in config:
         raise UserError(f'this config is not for gpt1 {wanted}, but for a program of experiments/')
-
-
-def all_of(*checks: Callable[[], Any]) -> None:
-    """Call each check. UserError with the messages of all checks that raise a UserError."""
-    problems = []
-    for check in checks:
-        try:
-            check()
-        except UserError as error:
-            problems.append(str(error))
-    if problems:
-        raise UserError('; '.join(problems))
 
 
 def of_defaults(defaults: Any, narrower: Mapping[str, Rule | None]) -> dict[str, Rule]:

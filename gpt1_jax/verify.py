@@ -16,7 +16,6 @@ the message says what differs and by how much. On a GPU only runs trained with -
 repeat to the bit.
 """
 
-import functools
 import sys
 from typing import Any
 
@@ -75,7 +74,7 @@ def run(
     meta = checkpoint.read_meta(this.checkpoints, last)
     notes = _notes(this, first, last, meta, state.params)
     for step in range(first, last):
-        batch = job.program.place(functools.partial(job.batches.read, step), job.batches.size)
+        batch = job.batches.place(step, job.program.mesh)
         state, _ = job.program.step(state, batch, job.hyper, *job.batches.resident)
     differing = _differences(state, expected, meta)
     steps = f'steps {first:,} to {last:,} replayed'

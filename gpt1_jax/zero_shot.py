@@ -52,20 +52,13 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
 
     Appends to results.jsonl, writes predictions, and returns the rows, one for each checkpoint,
     metric and group of rows (group None: all rows).
-    UserError for a mistake in the config, the data or the pretrained run. A step that a run in
-    progress deletes before its turn is left out, unless it was asked for.
+    UserError for a mistake in the config, the data or the pretrained run.
     """
     setting = resolve(config)
     config = setting.config
-    every = steps is None and config.step is None
-    if steps is None:
-        # Raises
-        steps = (
-            [config.step]
-            if config.step is not None
-            else setting.run.steps() or [setting.run.step()]
-        )
-    steps = [setting.run.step(step) for step in steps]
+    if steps is None and config.step is None:
+        steps = setting.run.steps()
+    steps = [setting.run.step(step) for step in steps or [config.step]]
     bad = BadRows(config.data.skip_bad)
     rows = {split: _rows(setting, split, bad)[0] for split in setting.splits}
     if bad.count:
@@ -78,14 +71,8 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     found = []
     for step in steps:
         started = time.perf_counter()
-        try:
-            origin = {'key': _key(setting, step), **setting.run.origin(step)}
-            model, params = load.pretrained(setting.run, step, mesh, setting.heuristic.float32)
-        except UserError:
-            if every and step not in setting.run.steps():
-                print(f'step {step:,}: deleted meanwhile, not scored', flush=True)
-                continue
-            raise
+        origin = {'key': _key(setting, step), **setting.run.origin(step)}
+        model, params = load.pretrained(setting.run, step, mesh, setting.heuristic.float32)
 
         def score(sequences, model=model, params=params):
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
@@ -130,9 +117,9 @@ def _record(setting, step, rows, scores, measured, details):
     config = setting.config
     # With the key in the name, predictions to which rows of results.jsonl point are never replaced
     # by predictions of other rows, files or code.
-    name = setting.run.predictions(
-        f'zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}'
-    ).name
+    name = (
+        f'predictions_zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}.jsonl'
+    )
     predictions = setting.results.parent / name
     details |= {
         'files': setting.hashes,
@@ -215,11 +202,6 @@ def resolve(config: ConfigDict) -> Setting:
     splits.check_split(task, config.data.split, labelled=True)
     run = load.open_pretrained(from_hub.local_run(config.init_from))
     config.init_from = str(run.path)
-    if not config.results and not results.writable(run.outputs):
-        raise UserError(
-            f'{run.outputs}: may not be written: give --config.results=FILE, and predictions go '
-            'beside it'
-        )
     target = storage.path(config.results) if config.results else run.results
     results.check(target)
     names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))

@@ -387,8 +387,8 @@ MUTATIONS = [
         (
             'a resumed run reads its batches from the first',
             'training/prefetch.py',
-            'ahead = submit(step)',
-            'ahead = submit(0)',
+            'ahead = thread.submit(batches.place, step, mesh)',
+            'ahead = thread.submit(batches.place, 0, mesh)',
             'training/test_loop.py::test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not',
         ),
         (
@@ -876,7 +876,7 @@ MUTATIONS = [
         (
             'a microbatch that the devices do not divide is accepted',
             'parallel/sharding.py',
-            '(size // microbatches) % n',
+            'size % (microbatches * n)',
             'size % n',
             'parallel/test_sharding.py::test_a_batch_must_give_every_device_the_same_number_of_rows_of_every_part',
         ),
@@ -890,8 +890,8 @@ MUTATIONS = [
         (
             'one of several processes that is not told so works alone',
             'parallel/processes.py',
-            'if launcher:',
-            'if False:',
+            'for launcher in found:',
+            'for launcher in ():',
             'parallel/test_processes.py::test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to_be_alone',
         ),
         (

@@ -206,9 +206,7 @@ def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monk
     monkeypatch.chdir(base)
     asked = mock.Mock(wraps=corpus.expand)
     monkeypatch.setattr(corpus, 'expand', asked)
-    monkeypatch.setattr(
-        pretraining.profiling, 'time_steps', mock.Mock(side_effect=lambda *_, **__: 3.0)
-    )
+    monkeypatch.setattr(pretraining.profiling, 'time_step', mock.Mock(return_value=(3.0, 0)))
     fields = {'batch.size': 8, 'data.valid': 'valid.txt', 'eval.batch_size': 8}
     for _ in range(2):
         run = gpt1_jax.pretrain(
@@ -218,7 +216,7 @@ def test_minutes_become_a_number_of_updates_that_a_second_start_keeps(base, monk
         # The text is looked up once
         assert [call.args[0] for call in asked.call_args_list].count('books') == 1
         asked.reset_mock()
-    pretraining.profiling.time_steps.assert_called_once()
+    pretraining.profiling.time_step.assert_called_once()
     with pytest.raises(UserError, match='^runs/tuned holds a fine-tuning run'):
         gpt1_jax.pretrain('books', 'runs/tuned', minutes=1, fields=fields)
 

@@ -162,9 +162,9 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(tuned, pretraine
 @pytest.mark.parametrize(
     'overrides, message',
     [
-        ({'data__n_ctx': 128}, "config.data.n_ctx = 128 is longer than the model's context, 64"),
+        ({'data__n_ctx': 128}, 'config.data.n_ctx is 128, must be a whole number from 16 to 64'),
         ({'model__n_layer': 12}, 'config.model.n_layer = 12, but the checkpoint of .* has 3'),
-        ({'n_transfer': 4}, 'n_transfer = 4 must be from -1'),
+        ({'n_transfer': 4}, 'config.n_transfer is 4, must be a whole number from -1 to 3'),
         ({'init_step': 3}, 'no checkpoint of step 3; there are 2, 4'),
         ({'batch__size': 64}, '40 training rows are less'),
         ({'data__dir': 'no/such/dir'}, 'no/such/dir/train.tsv: no such file'),

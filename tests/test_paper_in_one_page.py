@@ -5,6 +5,7 @@ import numpy as np
 import paper_in_one_page as page
 
 import meshes
+import tiny
 from gpt1_jax.models.gpt import GPT, GPTConfig
 
 UPDATES = 20
@@ -54,8 +55,7 @@ def test_twenty_updates_have_the_losses_and_end_at_the_weights_of_the_page():
     hyper = meshes.hyper(peak=1e-2, warmup=5, total=UPDATES)
     found = []
     for tokens in batches:
-        batch = program.place(lambda rows, tokens=tokens: {'tokens': tokens[rows]}, 8)
-        state, metrics = program.step(state, batch, hyper)
+        state, metrics = program.step(state, tiny.place(program, {'tokens': tokens}), hyper)
         found.append(float(metrics['loss']))
     with jax.numpy_rank_promotion('allow'):  # the page adds [D] to [B, L, D], as one writes it
         losses, weights = page.train(as_on_the_page(start), batches, peak=1e-2, warmup=5)

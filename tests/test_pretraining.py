@@ -217,15 +217,13 @@ def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text
     assert not (tmp_path / 'run' / 'checkpoints').exists()
 
 
-def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(
-    straight, tmp_path, monkeypatch, capsys
-):
+def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(straight, tmp_path, monkeypatch):
     monkeypatch.setattr(profiling, 'free_memory', lambda mesh: 1000)
     monkeypatch.setattr(jax, 'block_until_ready', None)  # no step runs
     config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
-    pretraining.run(config, tmp_path / 'run', dry_run=True)
-    said = 'more than a device has free (0.0 GiB), and was not run. 30 steps'
-    assert said in capsys.readouterr().out and not (tmp_path / 'run').exists()
+    with pytest.raises(UserError, match=r'^a step needs 0.0 GiB, more than a device has free'):
+        pretraining.run(config, tmp_path / 'run', dry_run=True)
+    assert not (tmp_path / 'run').exists()
 
 
 def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):
@@ -317,16 +315,9 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
     assert longer.steps()[-1] == 31
 
 
-@pytest.mark.parametrize(
-    'processes, books, message',
-    [
-        (1, '', 'give config.data.corpus, the text to train on, or config.data.tokens, where it'),
-        (2, 'books', 'with several processes run gpt1 prepare --out=DIR first, then give --config'),
-    ],
-)
-def test_text_that_is_missing_is_asked_for_in_the_way_that_these_processes_take_it(
-    tmp_path, monkeypatch, processes, books, message
-):
+@pytest.mark.parametrize('processes, books', [(1, ''), (2, 'books')])
+def test_text_that_is_missing_is_asked_for(tmp_path, monkeypatch, processes, books):
     monkeypatch.setattr(pretraining.jax, 'process_count', lambda: processes)
+    message = r'give config.data.corpus, .* \(with several processes always\) config.data.tokens'
     with pytest.raises(UserError, match=f'run/tokens: no prepared text there: {message}'):
         pretraining.run(pretrain_config(books), tmp_path / 'run')

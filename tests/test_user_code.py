@@ -104,7 +104,7 @@ def test_a_field_that_an_optimizer_of_optax_does_not_read_stays_at_its_default(k
     config = pretrain_config('').optimizer.to_dict() | {'kind': kind, 'weight_decay': 0.0}
     refused = pytest.raises(UserError, match=f'config.optimizer.{field} = .* no effect with it')
     with refused if field else contextlib.nullcontext():
-        optimizer_config.check_code(config | {field: value}, lambda: {'kernel': jnp.ones((2, 3))})
+        optimizer_config.check(config | {field: value}, lambda: {'kernel': jnp.ones((2, 3))})
 
 
 @pytest.fixture(scope='module')
@@ -294,7 +294,7 @@ def test_what_cannot_be_loaded_is_named(tmp_path, contents, name, message):
 
 def test_a_mistake_in_a_name_of_optax_is_said_once():
     config = pretrain_config('').optimizer.to_dict() | {'kind': 'optax:sdg'}
-    said = refusal(optimizer_config.check_code, config, None)
+    said = refusal(optimizer_config.check, config, None)
     assert said.count('config.optimizer') == 1 and "no 'sdg', did you mean 'sgd'?" in said
 
 

@@ -4,7 +4,6 @@ BLiMP."""
 import json
 import os
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -47,22 +46,6 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
         assert pathlib.Path(row['predictions']).parent == tmp_path  # beside the results
         # The threshold comes from the training split
         assert sorted(row['files']) == ['dev.tsv', 'train.tsv']
-
-
-def test_a_step_that_is_deleted_before_its_turn_is_left_out(
-    pretrained, tmp_path, monkeypatch, capsys
-):
-    run = shutil.copytree(pretrained, tmp_path / 'run')
-    original = zero_shot._rows
-
-    def deleting(*given):
-        shutil.rmtree(run / 'checkpoints' / '2', ignore_errors=True)
-        return original(*given)
-
-    monkeypatch.setattr(zero_shot, '_rows', deleting)
-    rows = zero_shot.run(config('cola', run, cola(tmp_path / 'cola')))
-    assert {row['step'] for row in rows} == {4}
-    assert 'step 2: deleted meanwhile, not scored' in capsys.readouterr().out
 
 
 def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tmp_path):
@@ -112,9 +95,7 @@ def test_a_run_that_may_not_be_written_is_named_and_left_as_it_is(
     monkeypatch.setattr(os, 'access', lambda path, mode: not str(path).startswith(str(pretrained)))
     before = sorted(pretrained.rglob('*'))
     wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
-    with pytest.raises(
-        UserError, match=f'{pretrained}: may not be written: give --config.results=FILE, and'
-    ):
+    with pytest.raises(UserError, match=f'{pretrained}/results.jsonl: is .* may not be written'):
         zero_shot.run(wanted)
     zero_shot.run(override(wanted, {'results': str(tmp_path / 'results.jsonl')}))
     assert sorted(pretrained.rglob('*')) == before

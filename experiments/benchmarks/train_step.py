@@ -75,7 +75,7 @@ def measure(
     tokens = np.random.default_rng(0).integers(
         0, vocab_size, (config.batch.size, model.config.n_ctx + 1), np.int32
     )
-    batch = program.place(lambda rows: {'tokens': tokens[rows]}, config.batch.size)
+    batch = sharding.place(lambda rows: {'tokens': tokens[rows]}, config.batch.size, mesh)
 
     def run(n):
         nonlocal state

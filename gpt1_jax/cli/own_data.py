@@ -7,7 +7,7 @@ from typing import Any
 from absl import flags
 
 from gpt1_jax.data.tasks import own
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError
 
 flags.disclaim_key_flags()  # --help counts flags that are defined here among the caller's
 NAMES = ('data', 'text', 'label', 'choices', 'score', 'encoding')
@@ -71,18 +71,12 @@ def filled(config: Any) -> Any:
 def fill(config: Any, given: Mapping[str, Any]) -> Any:
     """Sets the fields of configs/custom.py, and init_from, to what is given of these names.
 
-    UserError for a field that was set before, and for a score that is no two numbers.
+    UserError for a score that is no two numbers.
     """
     for name, value in given.items():
-        group = config if name == 'init_from' else config.custom
-        if not value:
-            continue
-        if group[name] and group[name] != 'utf-8':
-            field = 'init_from' if name == 'init_from' else f'custom.{name}'
-            raise UserError(
-                f'--{name} and --config.{field}={shown(group[name])}: give one of the two'
-            )
-        if name == 'score':
-            value = own.limits_of(value)
-        group[name] = tuple(value) if isinstance(value, (list, tuple)) else value
+        if value:
+            if name == 'score':
+                value = own.limits_of(value)
+            group = config if name == 'init_from' else config.custom
+            group[name] = tuple(value) if isinstance(value, (list, tuple)) else value
     return config

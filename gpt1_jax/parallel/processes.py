@@ -77,15 +77,15 @@ def start(
     timer = threading.Timer(WAIT_S, _give_up, [others])
     timer.start()
     try:
-        _in_a_thread(
-            lambda: jax.distributed.initialize(
-                coordinator,
-                processes,
-                process,
-                initialization_timeout=2 * WAIT_S,
-                heartbeat_timeout_seconds=HEARTBEAT_S,
-            )
-        )
+        # In a thread, because it waits outside of Python and would block signals
+        futures.ThreadPoolExecutor(1).submit(
+            jax.distributed.initialize,
+            coordinator,
+            processes,
+            process,
+            initialization_timeout=2 * WAIT_S,
+            heartbeat_timeout_seconds=HEARTBEAT_S,
+        ).result()
     except (RuntimeError, ValueError, OSError) as error:  # OSError: no metadata server of TPUs
         if isinstance(error, ValueError) and not named:
             _check_launcher()
@@ -103,23 +103,6 @@ def start(
         sys.stdout = open(os.devnull, 'w', encoding='utf-8')
     hosts = _gathered(socket.gethostname(), 64)
     print('processes: ' + ', '.join(f'{i} on {host}' for i, host in enumerate(hosts)), flush=True)
-
-
-def _in_a_thread(function):
-    """Call a function in a thread, because it waits outside of Python and would block signals.
-
-    Its exceptions are raised here.
-    """
-    outcome: futures.Future = futures.Future()
-
-    def run():
-        try:
-            outcome.set_result(function())
-        except Exception as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    outcome.result()
 
 
 def _give_up(others):
@@ -146,21 +129,15 @@ def _check_launcher():
 
     Without this error each process would train by itself.
     """
-    launcher = next(filter(_several, LAUNCHERS), None)
+    found = [name for name in LAUNCHERS if os.environ.get(name, '1') not in ('', '1')]
     if os.environ.get('JOB_COMPLETION_INDEX'):
-        launcher = 'JOB_COMPLETION_INDEX'  # an indexed Job of Kubernetes
-    if launcher:
+        found = ['JOB_COMPLETION_INDEX']  # an indexed Job of Kubernetes
+    for launcher in found:
         raise UserError(
             f'{launcher}={os.environ[launcher]} in the environment: this seems to be one of '
             f'several processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and {VARIABLES[2]}, '
             f'or {VARIABLES[1]}=1 (--processes=1) if it works alone'
         )
-
-
-def _several(variable):
-    """Whether an environment variable is a number above 1."""
-    text = os.environ.get(variable, '')
-    return text.isdecimal() and int(text) > 1
 
 
 def joined() -> bool:
@@ -173,11 +150,7 @@ def lost(error: Exception) -> bool:
 
     If so, first wait for jax to print its number and to end this process.
     """
-    if (
-        not joined()
-        or not isinstance(error, jax.errors.JaxRuntimeError)
-        or 'RESOURCE_EXHAUSTED' in str(error)
-    ):
+    if not joined() or not isinstance(error, jax.errors.JaxRuntimeError):
         return False
     print(
         f'error: process {jax.process_index()}: a step failed in several processes '

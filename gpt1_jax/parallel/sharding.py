@@ -60,11 +60,7 @@ def make_mesh(
     sizes = {
         name: len(devices) // max(known, 1) if size == -1 else size for name, size in sizes.items()
     }
-    if (
-        math.prod(sizes.values()) != len(devices)
-        or min(sizes.values()) < 1
-        or [data, fsdp, tensor].count(-1) > 1
-    ):
+    if math.prod(sizes.values()) != len(devices) or min(sizes.values()) < 1:
         raise UserError(
             f'mesh ({shown}) does not fit {len(devices)} device(s): sizes must be at least 1 and '
             'multiply to that number; one of them may be -1'
@@ -186,12 +182,8 @@ def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
 
 def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
     """UserError unless every device gets the same number of rows of every microbatch."""
-    if size % microbatches:
-        raise UserError(
-            f'batch.size = {size} is not divisible by batch.microbatches = {microbatches}'
-        )
     n = extent(ROWS, mesh)
-    if (size // microbatches) % n:
+    if size % (microbatches * n):
         raise UserError(
             f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {n} devices '
             f'(mesh data={mesh.shape["data"]} x fsdp={mesh.shape["fsdp"]})'

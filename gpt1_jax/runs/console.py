@@ -9,14 +9,7 @@ import jax
 
 from gpt1_jax.parallel import device_peaks, step_cost
 from gpt1_jax.parallel.sharding import named_leaves
-from gpt1_jax.training import loop, profiling
-from gpt1_jax.training.prefetch import Batches
-
-
-def n_parameters(tree: Any, directory: Any) -> str:
-    """The line that a run prints of its parameters. directory: the run's, which has the table."""
-    total = sum(leaf.size for leaf in named_leaves(tree).values())
-    return f'{total:,} parameters, listed in {directory}/parameters.txt'
+from gpt1_jax.training import profiling
 
 
 def parameters(tree: Any) -> list[str]:
@@ -102,16 +95,14 @@ def print_plan(
     )
 
 
-def print_start(
-    program: loop.Program, step: int, total: int, batches: Batches, model: dict
-) -> None:
-    """Print what the program computes and needs, and where it runs.
-
-    step: the first step. model: the backbone's fields.
-    """
+def print_start(job: Any, step: int) -> None:
+    """Print what a session.Job computes and needs, and where it runs. step: the first step."""
+    program = job.program
+    batches = job.batches
+    total = job.intervals.total
     tokens_per_row = int(batches.tokens_per_step) // batches.size
     print('\n'.join(step_cost.lines(program.state, batches.size, tokens_per_row)))
-    _print_advice(model)
+    _print_advice(job)
     beginning = {0: 'starting', total: 'finished'}.get(step, 'resuming')
     where = 'read a step ahead'
     if batches.resident:
@@ -124,36 +115,24 @@ def print_start(
     )
 
 
-def _print_advice(model):
+def _print_advice(job):
+    model = job.config['model']
     line = device_peaks.advice(model['dtype'], model['precision'], jax.devices()[0])
     if line:
         print(line)
 
 
-def estimate(program: loop.Program, hyper: dict, batches: Batches, total: int, model: dict) -> None:
-    """Time a few steps, and print how long the whole run would take.
+def estimate(job: Any) -> None:
+    """Time a few steps of a session.Job, and print how long the whole run would take.
 
-    If a step does not fit into memory, print only how much it needs.
+    UserError as in profiling.time_step.
     """
-    print('\n'.join(parameters(program.state.params)))
-    _print_advice(model)
-    flops = step_cost.flops_per_token(
-        program.state.params, int(batches.tokens_per_step) // batches.size
-    )
-    step, compiling, memory = profiling.compile_step(program, hyper, batches)
-    seconds = profiling.time_steps(program, step, hyper, batches, memory, steps=3)
-    if seconds is None:
-        free = profiling.free_memory(program.mesh)
-        there = '' if free is None else f' ({free / 2**30:.1f} GiB)'
-        print(
-            f'dry run: a step needs {memory / 2**30:.1f} GiB, more than a device has free{there}, '
-            f'and was not run. {total:,} steps are {flops * batches.tokens_per_step * total:.3g} '
-            'FLOP. Less memory: --config.batch.microbatches=N (the same update), '
-            '--config.model.remat=True (not for an LSTM)'
-        )
-        return
-    rate = batches.tokens_per_step / seconds
-    use = machine(device_peaks.measured(rate, flops, program.mesh))
+    print('\n'.join(parameters(job.program.state.params)))
+    _print_advice(job)
+    seconds, compiling = profiling.time_step(job.program, job.hyper, job.batches)
+    rate = job.batches.tokens_per_step / seconds
+    use = machine(device_peaks.measured(rate, job.flops_per_token, job.program.mesh))
+    total = job.intervals.total
     print(
         f'dry run: {rate:,.0f} tokens/s over three steps after {compiling:.0f} s of '
         f'compiling{use}; {total:,} steps would take {duration(seconds * total)}'

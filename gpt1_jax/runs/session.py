@@ -13,7 +13,6 @@ import numpy as np
 
 from gpt1_jax import rules, storage
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, processes
 from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, workdir
 from gpt1_jax.training import loop, profiling
@@ -59,7 +58,7 @@ def train(
         processes.agree(fields | {'the code': provenance.code_digest()})
         run = workdir.start(directory, job.config, job.tokenizer)
         processes.barrier('the work directory is there')
-        state = initial_state(run, job.program, job.config['seed'], fallback, job.start)
+        state = _initial_state(run, job, fallback)
         with Session(run, job, state, check_lock, changes) as current:
             evaluate = job.evaluate(current)
             loop.fit(job.program, state, job.hyper, job.batches, job.intervals, current, evaluate)
@@ -91,24 +90,17 @@ def steps_to_keep(
     return {'keep_steps': tuple(sorted(kept))} | ({'words_at': words} if words else {})
 
 
-def initial_state(
-    run: workdir.Run,
-    program: Program,
-    seed: int,
-    fallback: bool = False,
-    transfer: Callable[[Any], Any] = lambda fresh: fresh,
-) -> TrainState:
+def _initial_state(run, job, fallback):
     """The state of the run's newest checkpoint, or a fresh state if there is no checkpoint.
 
-    fallback: as in `resume`. transfer: fresh params -> the params to start from. CheckpointError as
-    in `resume`, or if the checkpoint belongs to another run.
+    CheckpointError as in `resume`, or if the checkpoint belongs to another run.
     """
-    state = resume(run.checkpoints, program.state, fallback)
+    state = resume(run.checkpoints, job.program.state, fallback)
     if state is not None:
         run.check_checkpoint(int(state.step))
         return state
-    state = program.init(np.uint32(seed))
-    return state._replace(params=transfer(state.params))
+    state = job.program.init(np.uint32(job.config['seed']))
+    return state._replace(params=job.start(state.params))
 
 
 def resume(
@@ -163,29 +155,13 @@ def _set_aside(directory, step):
     return name
 
 
-def _trace(profile, step, total, directory):
-    """The profiling.Trace for config.profile, clipped to the steps still to run.
-
-    UserError if no step of the span will run and nothing was recorded before.
-    """
-    span = rules.span(profile)
-    if span and (span[0] >= total or span[1] <= step and not directory.exists()):
-        raise UserError(
-            f'config.profile = {profile} cannot be recorded: the run goes from step {step:,} to '
-            f'{total:,}'
-        )
-    left = span and span[1] > step
-    return profiling.Trace((max(span[0], step), span[1]) if left else None, directory)
-
-
 class Session:
     """The log and the checkpoints of a run in progress, as loop.fit takes them.
 
     state:      the state with which the training starts.
     check_lock: from workdir.hold.
     changes:    in the config, from workdir.compare.
-    The attribute `first` is the step with which the training starts. `unlogged` is the value in the
-    checkpoint from which the run resumes, see `save`.
+    The attribute `unlogged` is the value in the checkpoint from which the run resumes, see `save`.
 
     A context manager, which at the end waits for the checkpoint being written. If there was no
     error, it also waits for the other processes, because process 0 deletes old checkpoints until
@@ -202,10 +178,11 @@ class Session:
     ) -> None:
         config = run.config
         total = job.intervals.total
-        step = self.first = int(state.step)
-        self.trace = _trace(config['profile'], step, total, run.path / 'profile')
-        print(console.n_parameters(state.params, run.path), flush=True)
+        step = int(state.step)
+        self.trace = profiling.Trace(rules.span(config['profile']), run.path / 'profile')
         workdir.describe(run, step, state.params, changes)
+        if job.flops_per_token:  # in pretraining
+            console.print_start(job, step)
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(
             run.checkpoints, keep['keep_latest'], keep['keep_best'], keep.get('keep_steps', ())

@@ -57,9 +57,7 @@ class Events:
         from tensorboardX.proto.summary_pb2 import Summary
 
         values = [
-            Summary.Value(tag=name, simple_value=value)
-            for name, value in row.items()
-            if name != 'step' and isinstance(value, (int, float))
+            Summary.Value(tag=name, simple_value=value) for name, value in _numbers(row).items()
         ]
         self._write(step=row['step'], summary=Summary(value=values))
 
@@ -126,17 +124,21 @@ class Tracker:
 
     def append(self, row: dict) -> None:
         """Log the numbers of a row of metrics.jsonl."""
-        numbers = {
-            name: value
-            for name, value in row.items()
-            if name != 'step' and isinstance(value, (int, float))
-        }
         if _key(row) not in self._known:
-            self._run.log(numbers, step=row['step'])
+            self._run.log(_numbers(row), step=row['step'])
 
     def close(self) -> None:
         """Send the remaining rows."""
         self._run.finish()
+
+
+def _numbers(row):
+    """{name: number} of a row of metrics.jsonl, without its step."""
+    return {
+        name: value
+        for name, value in row.items()
+        if name != 'step' and isinstance(value, (int, float))
+    }
 
 
 def _key(row):

@@ -287,6 +287,8 @@ def describe(run: Run, step: int, params: Any, changes: list[str]) -> None:
     """
     if not processes.primary():
         return
+    total = sum(leaf.size for leaf in jax.tree.leaves(params))
+    print(f'{total:,} parameters, listed in {run.path}/parameters.txt', flush=True)
     for line in changes:
         print(f'changed: {line}', flush=True)
     results.append(

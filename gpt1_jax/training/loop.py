@@ -51,13 +51,6 @@ class Program(NamedTuple):
     step: Callable
     state: TrainState
 
-    def place(self, read: Callable, size: int) -> dict[str, jax.Array]:
-        """Places a batch of `size` rows onto the mesh.
-
-        read: slice -> dict of host arrays with these rows.
-        """
-        return sharding.place(read, size, self.mesh)
-
 
 def make_program(
     init_params: Callable,
@@ -88,7 +81,7 @@ def make_program(
         zero = jnp.zeros([], jnp.int32)
         return TrainState(zero, params, optimizer.init(params), zero, jnp.zeros([], bool))
 
-    def step(state, batch, hyper, *resident):
+    def training_step(state, batch, hyper, *resident):
         def gradients(batch, first_row):
             key = dropout.Key(hyper['seed'], state.step.astype(jnp.uint32), first_row)
             return jax.value_and_grad(loss, has_aux=True)(
@@ -130,7 +123,7 @@ def make_program(
     shardings = sharding.shardings(shapes, mesh)
     jitted_init = jax.jit(init, out_shardings=shardings)
     jitted_step = jax.jit(
-        step,
+        training_step,
         donate_argnums=0,
         out_shardings=(shardings, None),
         compiler_options=xla_options.of(mesh.devices.flat[0].platform),
@@ -138,7 +131,7 @@ def make_program(
     return Program(
         mesh,
         compiling.on_mesh(jitted_init, mesh, precision),
-        compiling.on_mesh(jitted_step, mesh, precision, 'the training step'),
+        compiling.on_mesh(jitted_step, mesh, precision),
         sharding.abstract(shapes, mesh),
     )
 
@@ -170,7 +163,8 @@ def fit(
     window = Window(session.unlogged)
     before = None  # the metrics of the previous step
 
-    with preemption.watch() as stopped_by, prefetched(batches, program.mesh, step, total) as placed:
+    placed = prefetched(batches, program.mesh, step, total)
+    with preemption.watch() as stopped_by, contextlib.closing(placed):
         while step < total:
             window.start_clock()
             session.trace.before(step)
@@ -180,7 +174,7 @@ def fit(
             step += 1
             window.add(metrics)
             signal = stopped_by(step)
-            session.trace.after(step, metrics, final=bool(signal) or step == total)
+            session.trace.after(step, metrics)
             logs = intervals.logs(step)
             # One step late, unless the host waits anyway.
             last = metrics if logs or signal or before is None else before

@@ -109,14 +109,22 @@ def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[
     )
 
 
-def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
-    """Checks a user's optimizer or schedule. Only shapes and types are computed.
+def check(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
+    """Checks config.optimizer. Of a user's optimizer or schedule, only shapes and types are
+    computed.
 
-    UserError if it cannot be loaded, fails, or returns something that training cannot use, and if a
-    field is set that the optimizer does not read. params: () -> the parameters' shapes.
+    UserError if `schedule` and `decay_steps` do not fit together, if the user's code cannot be
+    loaded, fails, or returns something that training cannot use, and if a field is set that the
+    optimizer does not read. params: () -> the parameters' shapes.
     """
     kind = values['kind']
     name = values['schedule']
+    if name in SCHEDULES and (name == 'stable_decay') != (values['decay_steps'] > 0):
+        raise UserError(
+            f'config.optimizer.schedule = {name!r} with config.optimizer.decay_steps = '
+            f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other schedule "
+            'reads it'
+        )
     if user_code.names_code(kind):
         factory = user_code.load(kind, 'config.optimizer.kind')
         with user_code.running(kind, 'config.optimizer.kind'):
@@ -164,19 +172,6 @@ def _check_unread(values, factory):
 
 def _types(tree):
     return jax.tree.structure(tree), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
-
-
-def check(values: Mapping[str, Any]) -> None:
-    """UserError unless `schedule` and `decay_steps` of config.optimizer fit together."""
-    if values['schedule'] in SCHEDULES and (values['schedule'] == 'stable_decay') != (
-        values['decay_steps'] > 0
-    ):
-        raise UserError(
-            f'config.optimizer.schedule = {values["schedule"]!r} with config.optimizer.decay_steps '
-            '= '
-            f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other "
-            'schedule reads it'
-        )
 
 
 def hyperparameters(config: Any, warmup: float, total: int) -> dict[str, np.generic]:

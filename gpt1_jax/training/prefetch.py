@@ -1,8 +1,8 @@
 """The batches of a training, each placed on the mesh while the devices work on the one before."""
 
 import concurrent.futures
-import contextlib
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 import jax
@@ -26,29 +26,22 @@ class Batches(NamedTuple):
     tokens_per_step: float
     resident: tuple[jax.Array, ...] = ()
 
+    def place(self, step: int, mesh: jax.sharding.Mesh) -> dict[str, jax.Array]:
+        """Puts the batch of a step on the mesh."""
+        return sharding.place(functools.partial(self.read, step), self.size, mesh)
 
-@contextlib.contextmanager
+
 def prefetched(
     batches: Batches, mesh: jax.sharding.Mesh, step: int, total: int
-) -> Iterator[Iterator[dict[str, jax.Array]]]:
+) -> Generator[dict[str, jax.Array]]:
     """Gives the batches of the steps from `step` to `total`, one after the other, on the mesh.
 
     A thread reads and places the next batch.
     """
     with concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread:
-
-        def submit(step):
-            def read(rows):
-                return batches.read(step, rows)
-
-            return thread.submit(sharding.place, read, batches.size, mesh)
-
-        def placed():
-            ahead = submit(step)
-            for following in range(step + 1, total):
-                batch = ahead.result()
-                ahead = submit(following)
-                yield batch
-            yield ahead.result()
-
-        yield placed()
+        ahead = thread.submit(batches.place, step, mesh)
+        for following in range(step + 1, total):
+            batch = ahead.result()
+            ahead = thread.submit(batches.place, following, mesh)
+            yield batch
+        yield ahead.result()

@@ -6,30 +6,32 @@ config.profile='START:STOP' records a trace of the devices for TensorBoard or Pe
 import contextlib
 import pathlib
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
 from gpt1_jax import storage
+from gpt1_jax.errors import UserError
 from gpt1_jax.training import compiling
+
+STEPS = 3  # that are timed
 
 
 class Trace:
     """The trace of the steps after `first` up to `last`, in a directory.
 
     Every process adds files to it. span: (first, last), or None for no trace. `before` and `after`
-    are called around each step.
+    are called around each step. A training that begins inside the span records the rest of it.
     """
 
-    def __init__(self, span: tuple[int, int] | None = None, directory: storage.Path = None) -> None:
-        self._span: tuple[int | None, int | None] = span or (None, None)
+    def __init__(self, span: tuple[int, int] | None, directory: storage.Path) -> None:
+        self._first, self._last = span or (0, 0)
         self._directory = directory
         self._local: storage.Path | None = None  # the directory of the running trace
 
     def before(self, step: int) -> None:
-        if step == self._span[0]:
+        if self._local is None and self._first <= step < self._last:
             self._local = (
                 storage.cache(self._directory)
                 if storage.remote(self._directory)
@@ -37,13 +39,12 @@ class Trace:
             )
             jax.profiler.start_trace(self._local)
 
-    def after(self, step: int, results: Any, final: bool = False) -> None:
+    def after(self, step: int, results: Any) -> None:
         """Ends the trace after its last step.
 
-        results: arrays that the step computed. Before the trace ends, they are waited for. final:
-        no step follows.
+        results: arrays that the step computed. Before the trace ends, they are waited for.
         """
-        if self._local is not None and (step == self._span[1] or final):
+        if self._local is not None and step == self._last:
             jax.block_until_ready(results)
             self.close()
 
@@ -57,48 +58,35 @@ class Trace:
                 storage.upload(local, self._directory)
 
 
-def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, float, int]:
-    """Compiles the step of a loop.Program for its Batches, without running it.
+def time_step(program: Any, hyper: dict, batches: Any) -> tuple[float, float]:
+    """Compiles the step of a loop.Program for its Batches, and makes a few.
 
-    Returns (the compiled step, seconds of compiling, bytes that the step needs on each device).
+    Returns (seconds of a step after the first, seconds of compiling). UserError if the step needs
+    more memory than a device has free.
     """
-    started = time.perf_counter()
-    batch = program.place(lambda rows: batches.read(0, rows), batches.size)
-    with compiling.announced('the training step', 0):
-        step = program.step.trace(program.state, batch, hyper, *batches.resident).lower().compile()
+    began = time.perf_counter()
+    first = batches.place(0, program.mesh)
+    with compiling.announced('training_step()'):
+        step = program.step.trace(program.state, first, hyper, *batches.resident).lower().compile()
+    compiled = time.perf_counter() - began
     sizes = step.memory_analysis()
     memory = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
-    return step, time.perf_counter() - started, memory - sizes.alias_size_in_bytes
-
-
-def time_steps(
-    program: Any, step: Callable, hyper: dict, batches: Any, memory: int, steps: int
-) -> float | None:
-    """Returns the seconds of each of `steps` steps, timed after a first step.
-
-    Returns None if the memory does not suffice.
-    """
-
+    memory -= sizes.alias_size_in_bytes
     free = free_memory(program.mesh)
     if free is not None and memory > free:
-        return None
-
-    def train(state, number):
-        batch = program.place(lambda rows: batches.read(number, rows), batches.size)
-        return step(state, batch, hyper, *batches.resident)
-
-    try:
-        state, metrics = train(program.init(np.uint32(0)), 0)
-        jax.block_until_ready(metrics)
-        started = time.perf_counter()
-        for number in range(1, steps + 1):
-            state, metrics = train(state, number)
-        jax.block_until_ready(metrics)
-    except jax.errors.JaxRuntimeError as error:
-        if 'RESOURCE_EXHAUSTED' not in str(error):
-            raise
-        return None
-    return (time.perf_counter() - started) / steps
+        raise UserError(
+            f'a step needs {memory / 2**30:.1f} GiB, more than a device has free '
+            f'({free / 2**30:.1f} GiB): give --config.batch.microbatches=N (the same update)'
+        )
+    state = program.init(np.uint32(0))
+    for number in range(STEPS + 1):
+        batch = batches.place(number, program.mesh)
+        state, metrics = step(state, batch, hyper, *batches.resident)
+        if number == 0:
+            jax.block_until_ready(metrics)
+            began = time.perf_counter()
+    jax.block_until_ready(metrics)
+    return (time.perf_counter() - began) / STEPS, compiled
 
 
 def free_memory(mesh: jax.sharding.Mesh) -> int | None:

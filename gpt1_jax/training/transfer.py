@@ -16,8 +16,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax.errors import UserError
-
 NOTHING = -1  # no layers are transferred
 
 # The paper's values.
@@ -28,15 +26,6 @@ EPOCHS = 3
 HIGHEST_RATE = 1e-3
 UPDATES = 100  # fewer are too few for new rows of the embedding and the linear layer
 MANY_UPDATES = 300  # with so many, less padding saves more than six more programs cost
-
-
-def check_depth(n_layers: int, depth: int) -> None:
-    """UserError unless n_layers of a model of `depth` layers can be transferred."""
-    if not NOTHING <= n_layers <= depth:
-        raise UserError(
-            f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to {depth} (all '
-            'layers)'
-        )
 
 
 @jax.jit  # n_layers is an array here, so that a sweep over it compiles once

@@ -70,7 +70,7 @@ def accepts(function, *arguments):
             (finetuning, '_program', program),
             (loop, 'fit', stop),
             (step_cost, 'lines', lambda *args: []),
-            (session, 'initial_state', lambda run, program, *rest: program.state),
+            (session, '_initial_state', lambda run, job, *rest: job.program.state),
             (checkpoint, 'Writer', mock.MagicMock()),
             (checkpoint, 'read_meta', lambda *args: meta),
             (checkpoint, 'restore_params', lambda *args: {}),

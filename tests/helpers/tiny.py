@@ -142,8 +142,12 @@ def finetune_config(name, directory, **overrides):
 
 def place(program, batch):
     """A whole host batch on a training program's mesh."""
+    from gpt1_jax.parallel import sharding
+
     size = len(next(iter(batch.values())))
-    return program.place(lambda rows: {name: array[rows] for name, array in batch.items()}, size)
+    return sharding.place(
+        lambda rows: {name: array[rows] for name, array in batch.items()}, size, program.mesh
+    )
 
 
 def override(config, values):

@@ -2,7 +2,6 @@
 
 import contextlib
 
-import jax
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
@@ -106,10 +105,6 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
             'does not fit 8 device.*sizes must be at least 1 and multiply to',
         ),
         (lambda: sharding.make_mesh(-1, -1, 1), 'one of them may be -1'),
-        (
-            lambda: sharding.make_mesh(-1, -1, 1, jax.devices()[:1]),
-            'does not fit 1 device.*one of them may be -1',
-        ),
         (lambda: sharding.make_mesh(2, -2, -2), 'does not fit 8 device'),
         (
             lambda: sharding.make_mesh(1, 16, 1, devices=[Chip(i) for i in range(16)]),
@@ -139,7 +134,7 @@ def test_sizes_and_leaves_that_do_not_fit_are_refused_by_name(call, message):
         (16, 2, None),
         (12, 1, 'in 1 microbatch.* is not divisible by 8 devices'),
         (8, 2, 'in 2 microbatch.* is not divisible by 8 devices'),
-        (9, 2, 'is not divisible by batch.microbatches = 2$'),
+        (9, 2, 'in 2 microbatch.* is not divisible by 8 devices'),
     ],
 )
 def test_a_batch_must_give_every_device_the_same_number_of_rows_of_every_part(

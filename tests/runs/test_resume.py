@@ -9,7 +9,6 @@ import jax
 import pytest
 
 from gpt1_jax import pretraining
-from gpt1_jax.errors import UserError
 from gpt1_jax.runs import checkpoint, results, workdir
 from gpt1_jax.runs.checkpoint import CheckpointError
 from gpt1_jax.runs.session import resume
@@ -110,18 +109,6 @@ def test_settings_are_not_recorded_before_the_checkpoint_is_read(run):
     with pytest.raises(CheckpointError, match='4: params is damaged'):
         go_on()
     assert (copy / 'config.json').read_bytes() == before
-
-
-@pytest.mark.full
-def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded_is_not(run):
-    copy, go_on = run
-    for span in ('6:9', '2:4'):
-        said = rf'^config.profile = {span} cannot be recorded: .* from step 4 to 6$'
-        with pytest.raises(UserError, match=said):
-            go_on(profile=span)
-    (copy / 'profile').mkdir()
-    go_on(profile='2:4')
-    assert not list((copy / 'profile').iterdir())
 
 
 @pytest.mark.full

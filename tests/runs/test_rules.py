@@ -41,18 +41,13 @@ def test_what_is_missing_and_what_is_wrong_is_one_line():
     del config['seed']
     config.batch.size = 0
     with pytest.raises(
-        UserError, match='^config.seed is missing; config.batch.size is 0, must be a whole number'
+        UserError, match='^config has no seed; config.batch.size is 0, must be a whole number'
     ):
         rules.validate(config, pretraining.RULES)
-    with pytest.raises(UserError, match=r'^config.data is \[1\], must be a group of fields$'):
+    with pytest.raises(UserError, match=r'^config has no data.rows, data.text.field$'):
         rules.validate(
             {'data': [1]}, {'data.rows': rules.whole(1), 'data.text.field': rules.text()}
         )
-    with pytest.raises(
-        UserError,
-        match=f'^config.[a-z_.]+ and {len(pretraining.RULES) - 1} more fields are missing$',
-    ):
-        rules.validate({}, pretraining.RULES)
 
 
 @pytest.mark.parametrize(

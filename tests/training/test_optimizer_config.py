@@ -16,5 +16,5 @@ def test_decay_steps_belong_to_stable_decay_alone(schedule, steps):
         'schedule': schedule,
     }
     with pytest.raises(UserError, match='decay_steps'):
-        optimizer_config.check(values | {'decay_steps': steps})
-    optimizer_config.check(values | {'decay_steps': 10 - steps})
+        optimizer_config.check(values | {'decay_steps': steps}, None)
+    optimizer_config.check(values | {'decay_steps': 10 - steps}, None)

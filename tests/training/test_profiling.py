@@ -20,7 +20,8 @@ def executions(span, directory):
     for number in range(STEPS):
         trace.before(number)
         x = step(x)
-        trace.after(number + 1, x, final=number + 1 == STEPS)
+        trace.after(number + 1, x)
+    trace.close()
     (file,) = directory.rglob('*.xplane.pb')
     planes = jax.profiler.ProfileData.from_file(str(file)).planes
     return collections.Counter(
