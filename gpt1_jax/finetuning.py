@@ -500,8 +500,8 @@ def _evaluation(plan, current):
 def _scores(plan, split, step, params, shapes):
     task = plan.setting.task
     size = plan.setting.config.batch.eval_size
-    found = fine_tuned.scores(task, plan.model, plan.mesh, params, plan.rows[split], size, shapes)
-    plan.scored[split, step] = found
+    outputs = fine_tuned.logits(plan.model, plan.mesh, params, plan.rows[split], size, shapes)
+    found = plan.scored[split, step] = fine_tuned.read_out(task, outputs)
     return found
 
 
