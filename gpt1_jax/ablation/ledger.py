@@ -35,7 +35,7 @@ from gpt1_jax import storage, user_code
 from gpt1_jax.ablation import ideas, statistics
 from gpt1_jax.ablation.ideas import Idea
 from gpt1_jax.ablation.statistics import Difference
-from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results
 
 FILE = 'ideas.jsonl'
@@ -129,15 +129,18 @@ def head(rows: Sequence[dict]) -> str:
     return storage.json_digest(rows[-1])[:32] if rows else ''
 
 
-def append(out: pathlib.Path, row: dict) -> None:
-    """Appends a row, unless the same row is there. It gets its `key`, the time and `before`."""
+def append(out: pathlib.Path, row: dict) -> dict:
+    """Appends a row, unless the same row is there, and returns it with its `key`, the time and
+    `before`."""
     key = provenance.digest([row.get(name) for name in ('stage', 'idea', 'runs', 'seeds')])
     rows = read(out)
     for before in rows:
         if row.items() <= before.items() or (row.get('runs') and before.get('key') == key):
-            return
+            return before
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
-    results.append(out / FILE, {'key': key, 'when': when, **row, 'before': head(rows)})
+    row = {'key': key, 'when': when, **row, 'before': head(rows)}
+    results.append(out / FILE, row)
+    return row
 
 
 # What a comparison says
@@ -426,8 +429,8 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
     known = believed(rows)
     found = {row['idea']: row for row in rows if row['key'] in known}
     if name not in found:
-        hint = did_you_mean(name, found) or f'; believed: {", ".join(found) or "none"}'
-        raise UserError(f'--adopt={name}: is not confirmed and believed{hint}')
+        names = ', '.join(found) or 'none'
+        raise UserError(f'--adopt={name}: is not confirmed and believed; believed: {names}')
     if found[name]['baseline'] != baseline:
         raise UserError(f'--adopt={name}: was confirmed against {OTHER}')
     return found[name]

@@ -140,7 +140,7 @@ def test_all_trials_are_trained_again_to_the_bit_and_no_code_runs_unasked(certif
 
 
 def replayed(idea, bits, unseen):
-    return certificate.Replayed(idea, 1000, 0.0, True, 0.0, bits, unseen)
+    return {'idea': idea, 'bits_per_byte': bits, 'unseen': unseen}
 
 
 def test_a_gain_that_is_only_on_the_validation_text_is_refused():
