@@ -26,7 +26,7 @@ import time
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, errors, pretraining, rules, storage, user_code
+from gpt1_jax import cli, errors, pretraining, rules, user_code
 from gpt1_jax.ablation import certificate, ideas, ledger, report, text, trials
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
@@ -63,8 +63,8 @@ def run(
     """
     rules.validate(config, RULES)
     rules.require({'--out': (str(out), OUT)})
-    out = pathlib.Path(out)
-    with lock.hold(storage.path(out)):
+    out = pathlib.Path(out).expanduser()
+    with lock.hold(out):
         results.check(out / trials.FILE)
         user_code.trust(config.pretrain)
         if config.ideas or confirm or adopt or not certify:
@@ -362,7 +362,7 @@ def _with_minutes(config, out, minutes):
 
 def _updates(base, out, minutes):
     """The number of updates of a baseline that take so many minutes here."""
-    directory = storage.path(out / 'runs' / 'timed')
+    directory = out / 'runs' / 'timed'
     setting = pretraining.resolve(from_hub.located(base), directory)
     with trials.logged(directory):
         return pretraining.plan(setting, minutes).total

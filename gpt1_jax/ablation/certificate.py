@@ -213,10 +213,6 @@ def recompute(contents: dict, file: pathlib.Path) -> dict:
             raise UserError(
                 f'{file}: {name} of the confirmation is {row[name]}, its trials give {again[name]}'
             )
-    for name, idea in (('idea', row['idea']), ('baseline', BASELINE)):
-        config = contents['configs'].get(idea)
-        if not isinstance(config, dict):
-            raise UserError(f'{file}: has no config of the {name}')
     return row
 
 
