@@ -184,7 +184,7 @@ def sampler(
     if n == 0 or jax.process_count() > 1:
         return None
     model = backbone(fields | {'unroll': 0})  # as in load.pretrained
-    prompt = held_out.window(0, model.config.n_ctx)[: min(PROMPT, model.config.n_ctx)].tolist()
+    prompt = held_out.window(0, model.config.n_ctx)[:PROMPT].tolist()
 
     def sample(params):
         tokens = decoding.tokens(
