@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from gpt1_jax import finetuning, pretraining, rules, user_code
+from gpt1_jax import finetuning, pretraining, user_code
 from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.data import splits
 from gpt1_jax.data.detokenize import continued, readable
@@ -162,17 +162,9 @@ class Trained:
         ['sat on a', 'sat on a']
         """
         ids = self._pretrained().encode(prompt)
-        rules.require({'samples': (samples, rules.integer(1))})
         how = Sampling(temperature, top_k, top_p, seed)
         found = text_generation.generate(
-            self.model,
-            self.params,
-            self.mesh,
-            self.tokenizer,
-            [ids] * int(samples),
-            tokens,
-            how,
-            stop,
+            self.model, self.params, self.mesh, self.tokenizer, ids, samples, tokens, how, stop
         )
         # The prompt's quotation marks decide which quotation marks of the continuation close
         start = self.tokenizer.decode(ids)

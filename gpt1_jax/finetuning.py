@@ -326,8 +326,9 @@ def plan(setting: Setting) -> Plan:
 
 def _warn(setting, train, dev):
     """Prints probable mistakes in the rows."""
-    read = setting.config.task == 'custom'
-    for line in examination.warnings(setting.task, train, dev, read):
+    config = setting.config
+    column = config.custom.label if config.task == 'custom' else ''
+    for line in examination.warnings(setting.task, train, dev, column):
         print(f'warning: {line}', flush=True)
 
 
@@ -494,8 +495,8 @@ def _evaluation(plan, current):
 def _scores(plan, split, step, params, shapes):
     task = plan.setting.task
     size = plan.setting.config.batch.eval_size
-    found = fine_tuned.scores(task, plan.model, plan.mesh, params, plan.rows[split], size, shapes)
-    plan.scored[split, step] = found
+    outputs = fine_tuned.logits(plan.model, plan.mesh, params, plan.rows[split], size, shapes)
+    found = plan.scored[split, step] = fine_tuned.read_out(task, outputs)
     return found
 
 

@@ -10,7 +10,7 @@ samples only the words of the first sample. --temperature=0 is greedy decoding.
 
 from absl import flags
 
-from gpt1_jax import cli, rules
+from gpt1_jax import cli
 from gpt1_jax.data.detokenize import continued
 from gpt1_jax.evaluation import load, text_generation
 from gpt1_jax.evaluation.decoding import Sampling
@@ -41,13 +41,12 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     how = Sampling(f.temperature, f.top_k, f.top_p, f.seed)
-    rules.require({'samples': (f.samples, rules.whole(1))})
     run = load.open_pretrained(from_hub.local_run(f.init_from))
     step = run.step(f.step)
     tokenizer = run.tokenizer()
     mesh = sharding.make_mesh()
-    prompt = tokenizer.decode(text_generation.encode(tokenizer, [f.prompt])[0])
-    text_generation.stop_forms(tokenizer, f.stop)  # fails before the model is read
+    ids = tokenizer.encode(f.prompt)
+    prompt = tokenizer.decode(ids)
     model, params = load.pretrained(run, step, mesh)
     printed = ''
 
@@ -65,7 +64,7 @@ def main() -> None:
 
     try:
         first, *others = text_generation.generate(
-            model, params, mesh, tokenizer, [f.prompt] * f.samples, f.tokens, how, f.stop, show
+            model, params, mesh, tokenizer, ids, f.samples, f.tokens, how, f.stop, show
         )
     except KeyboardInterrupt:
         print()  # ends the line of text before the message

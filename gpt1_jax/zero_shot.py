@@ -22,7 +22,14 @@ from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, zero_shot_heuristics
+from gpt1_jax.evaluation import (
+    load,
+    log_probs,
+    minimal_pairs,
+    padding,
+    task_metrics,
+    zero_shot_heuristics,
+)
 from gpt1_jax.evaluation.zero_shot_heuristics import Heuristic
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance, results, workdir
@@ -52,11 +59,13 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
 
     Appends to results.jsonl, writes predictions, and returns the rows, one for each checkpoint,
     metric and group of rows (group None: all rows).
-    UserError for a mistake in the config, the data or the pretrained run.
+    UserError for a mistake in the config, the data or the pretrained run. A step that a run in
+    progress deletes before its turn is left out, unless it was asked for.
     """
     setting = resolve(config)
     config = setting.config
-    if steps is None and config.step is None:
+    every = steps is None and config.step is None
+    if every:
         steps = setting.run.steps()
     steps = [setting.run.step(step) for step in steps or [config.step]]
     bad = BadRows(config.data.skip_bad)
@@ -71,8 +80,14 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     found = []
     for step in steps:
         started = time.perf_counter()
-        origin = {'key': _key(setting, step), **setting.run.origin(step)}
-        model, params = load.pretrained(setting.run, step, mesh, setting.heuristic.float32)
+        try:
+            origin = {'key': _key(setting, step), **setting.run.origin(step)}
+            model, params = load.pretrained(setting.run, step, mesh, setting.heuristic.pairs)
+        except UserError:
+            if every and step not in setting.run.steps():
+                print(f'step {step:,}: deleted meanwhile, not scored', flush=True)
+                continue
+            raise
 
         def score(sequences, model=model, params=params):
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
@@ -80,9 +95,14 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         scores, details = zero_shot_heuristics.answer_scores(
             setting.heuristic, score, scored, rows.get('train')
         )
-        measured = setting.heuristic.report(
-            setting.task, split, scored, scores, score, setting.chosen
-        )
+        if setting.heuristic.pairs:
+            measured = minimal_pairs.report(
+                setting.task, split, scored, scores, score, setting.chosen
+            )
+        else:
+            ids = [row.id for row in scored]
+            gold = [row.label for row in scored]
+            measured = list(task_metrics.rows(setting.task, split, ids, gold, scores))
         about = {'skipped': bad.count, 'seconds': round(time.perf_counter() - started, 1)}
         for row in measured:
             if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are only in the file

@@ -87,8 +87,8 @@ MUTATIONS = [
         (
             'a long prompt keeps its beginning',
             'evaluation/decoding.py',
-            'ids[-n_ctx:] for ids in padded',
-            'ids[:n_ctx] for ids in padded',
+            'prompt[-n_ctx:]',
+            'prompt[:n_ctx]',
             'evaluation/test_decoding.py::test_of_a_prompt_that_is_longer_than_the_context_the_end_is_read',
         ),
         (

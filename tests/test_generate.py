@@ -36,8 +36,8 @@ def scripted(monkeypatch, tokenizer):
     monkeypatch.setattr(
         decoding,
         'tokens',
-        lambda model, params, mesh, prompts, how, streams, never: (
-            np.full(len(prompts), token) for token in ids
+        lambda model, params, mesh, prompt, how, streams, never: (
+            np.full(len(streams), token) for token in ids
         ),
     )
 
@@ -48,7 +48,8 @@ def scripted(monkeypatch, tokenizer):
             None,
             None,
             tokenizer,
-            [prompt],
+            tokenizer.encode(prompt),
+            1,
             tokens,
             show=lambda i, text: texts.append(text),
             **more,
@@ -100,24 +101,22 @@ def test_what_may_begin_a_stop_string_is_held_back_until_it_does_not(scripted, t
     ]
 
 
-def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its_own(
-    monkeypatch, tokenizer
-):
+def test_each_sample_of_a_prompt_has_random_numbers_of_its_own(monkeypatch, tokenizer):
     """And the unknown token is never generated, nor in the samples of training."""
     given = []
 
-    def tokens(model, params, mesh, prompts, how, streams=None, *, never):
-        given.append((prompts, streams, never))
-        return iter([np.arange(5, 5 + len(prompts))])
+    def tokens(model, params, mesh, prompt, how, streams=(0,), *, never):
+        given.append((prompt, streams, never))
+        return iter([np.arange(5, 5 + len(streams))])
 
     monkeypatch.setattr(decoding, 'tokens', tokens)
-    prompts = ['The cat', 'The cat', 'Red dogs', 'Red dogs']
-    found = text_generation.generate(model_of(9), None, None, tokenizer, prompts, 1)
-    assert len({one.text for one in found}) == 4
-    ((asked, streams, never),) = given
-    assert asked == [tokenizer.encode(prompt) for prompt in prompts] and len({*streams}) == 4
-    dogs = tokenizer.encode('Red dogs')
-    assert streams[2:] == [text_generation.stream(dogs, sample) for sample in range(2)]
+    cat, dogs = map(tokenizer.encode, ('The cat', 'Red dogs'))
+    for prompt in (cat, dogs):
+        found = text_generation.generate(model_of(9), None, None, tokenizer, prompt, 2, 1)
+        assert len({one.text for one in found}) == 2
+    (_, of_cat, _), (asked, of_dogs, never) = given
+    assert asked == dogs and len({*of_cat, *of_dogs}) == 4
+    assert of_dogs == [text_generation.stream(dogs, sample) for sample in range(2)]
     monkeypatch.setattr(text_generation, 'backbone', lambda fields: model_of(9))
     valid = types.SimpleNamespace(window=lambda *_: np.full(9, 5))
     text_generation.sampler({}, None, tokenizer, valid, 1)(None)
@@ -139,15 +138,15 @@ def test_a_notice_tells_of_a_context_that_gets_full(
 @pytest.mark.parametrize(
     'more, message',
     [
-        ({'prompts': ['a', ' \n']}, 'the prompt is empty'),
-        ({'prompts': [[5, 10**6]]}, 'a prompt has the id 1000000'),
+        ({'prompt': []}, 'the prompt is empty'),
+        ({'samples': 0}, 'samples is 0, must be a whole number from 1'),
         ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'),
         ({'stop': ['a', '']}, 'a stop string is empty'),
     ],
 )
 def test_a_mistake_is_named(tokenizer, more, message):
     with pytest.raises(UserError, match=message):
-        text_generation.generate(None, None, None, tokenizer, **{'prompts': ['a']} | more)
+        text_generation.generate(None, None, None, tokenizer, **{'prompt': [5]} | more)
 
 
 @pytest.mark.full

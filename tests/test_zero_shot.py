@@ -4,6 +4,7 @@ BLiMP."""
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -46,6 +47,22 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
         assert pathlib.Path(row['predictions']).parent == tmp_path  # beside the results
         # The threshold comes from the training split
         assert sorted(row['files']) == ['dev.tsv', 'train.tsv']
+
+
+def test_a_step_that_is_deleted_before_its_turn_is_left_out(
+    pretrained, tmp_path, monkeypatch, capsys
+):
+    run = shutil.copytree(pretrained, tmp_path / 'run')
+    original = zero_shot._rows
+
+    def deleting(*given):
+        shutil.rmtree(run / 'checkpoints' / '2', ignore_errors=True)
+        return original(*given)
+
+    monkeypatch.setattr(zero_shot, '_rows', deleting)
+    rows = zero_shot.run(config('cola', run, cola(tmp_path / 'cola')))
+    assert {row['step'] for row in rows} == {4}
+    assert 'step 2: deleted meanwhile, not scored' in capsys.readouterr().out
 
 
 def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tmp_path):

@@ -26,7 +26,7 @@ import time
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, errors, pretraining, rules, storage, user_code
+from gpt1_jax import cli, errors, pretraining, rules, user_code
 from gpt1_jax.ablation import certificate, ideas, ledger, report, text, trials
 from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
@@ -63,22 +63,23 @@ def run(
     """
     rules.validate(config, RULES)
     rules.require({'--out': (str(out), OUT)})
-    out = pathlib.Path(out)
-    with lock.hold(storage.path(out)):
+    out = pathlib.Path(out).expanduser()
+    with lock.hold(out):
         results.check(out / trials.FILE)
-        rows = ledger.read(out)
+        user_code.trust(config.pretrain)
         if config.ideas or confirm or adopt or not certify:
-            rows = _run(config, out, confirm, adopt, minutes, dry_run)
+            _run(config, out, confirm, adopt, minutes, dry_run)
         if certify:
             _certify(config, out, certify, minutes)
-    return rows
+        return ledger.read(out)
 
 
 def _certify(config, out, name, minutes):
     """Writes the certificate of an idea's newest confirmation."""
+    if minutes is not None:
+        config = _with_minutes(config, out, minutes)
     found = trials.read(out)
-    rows = ledger.read(out, found)
-    user_code.trust(config.pretrain)
+    rows = ledger.read(out, found.values())
     places = [
         place
         for place, row in enumerate(rows)
@@ -86,16 +87,13 @@ def _certify(config, out, name, minutes):
     ]
     if not places:
         known = {row['idea'] for row in rows if row['stage'] == 'confirm'}
-        hint = errors.did_you_mean(name, known) or f'; confirmed: {", ".join(known) or "none"}'
-        raise UserError(f'--certify={name}: is not confirmed{hint}')
+        confirmed = ', '.join(known) or 'none'
+        raise UserError(f'--certify={name}: is not confirmed; confirmed: {confirmed}')
     place = places[-1]
-    manifests: dict[storage.Path, dict] = {}
-    if minutes is not None:
-        config = _with_minutes(config, out, rows, minutes, manifests)
     row = rows[place]
     base = config_file.with_fields(config.pretrain, ledger.adopted(rows[:place], out))
     changes = ledger.checked(row, out)
-    several = ideas.build(base, {BASELINE: {}, name: changes}, out, manifests, ledger.LONGER)
+    several = ideas.build(base, {BASELINE: {}, name: changes}, out, ledger.LONGER)
     path = certificate.write(out, row, several, rows, found)
     print(f'certificate: {path}; on another machine: gpt1 verify {path.name}', flush=True)
 
@@ -103,21 +101,19 @@ def _certify(config, out, name, minutes):
 def _run(config, out, confirm, adopt, minutes, dry_run):
     given = dict(_parsed(config.ideas))
     code = {name: ideas.hashes(changes) for name, changes in given.items()}
+
     # The user's own words may name code. The ledger's may not, without --trust_code.
-    user_code.trust(config.pretrain)
-    with ideas.all_mistakes() as of_each:
-        for name, changes in given.items():
-            with of_each(name):
-                copies = ideas.kept(changes, out, code[name])
-                user_code.trust(config_file.with_fields(config.pretrain, copies))
-    rows = ledger.read(out, trials.read(out))
-    manifests: dict[storage.Path, dict] = {}
+    def trust(name):
+        copies = ideas.kept(given[name], out, code[name])
+        user_code.trust(config_file.with_fields(config.pretrain, copies))
+
+    ideas.for_each(given, trust)
     if minutes is not None:
-        config = _with_minutes(config, out, rows, minutes, manifests)
-        rows = ledger.read(out)
+        config = _with_minutes(config, out, minutes)
+    rows = ledger.read(out, trials.read(out).values())
 
     def build(base, several=None, length=1):
-        return ideas.build(base, {BASELINE: {}, **(several or {})}, out, manifests, length, code)
+        return ideas.build(base, {BASELINE: {}, **(several or {})}, out, length, code)
 
     base = config_file.with_fields(config.pretrain, ledger.adopted(rows, out))
     if adopt:
@@ -126,7 +122,7 @@ def _run(config, out, confirm, adopt, minutes, dry_run):
         base = _adopt(base, out, row)
         rows = ledger.read(out)
         if not given and not confirm:
-            return rows
+            return
     several = build(base, {} if confirm else given)
     identity = several[BASELINE].key(0)
     plan = None
@@ -139,7 +135,7 @@ def _run(config, out, confirm, adopt, minutes, dry_run):
             others = sum(row['baseline'] != identity for row in screens)
             hint = f'. Of the screens {others} had {ledger.OTHER}' if others else ''
             print(f'nothing to confirm: no screened idea looks better{hint}', flush=True)
-            return rows
+            return
         several = build(base, given, ledger.LONGER)
         without = {name: idea for name, idea in several.items() if name != BASELINE}
         plan = ledger.plan(rows, without, config.confirm_seeds, identity)
@@ -147,19 +143,17 @@ def _run(config, out, confirm, adopt, minutes, dry_run):
     search = Search(config, out, several, plan, identity)
     if dry_run:
         search.print_plan(minutes)
-        return rows
-    search.run()
-    return ledger.read(out)
+    else:
+        search.run()
 
 
 def _check_text(several):
     """UserError for an idea whose training text has more of the validation text than the
     baseline's."""
-    texts = {name: storage.path(idea.config.data.tokens) for name, idea in several.items()}
     for name, idea in several.items():
         if 'data.corpus' in idea.changes:
             with ideas.of_idea(name):
-                ours, theirs = (text.overlap(texts[one]) for one in (name, BASELINE))
+                ours, theirs = map(text.overlap, (idea, several[BASELINE]))
                 if ours > theirs + MORE:
                     raise UserError(
                         f'data.corpus: its text has {ours:.1%} of the validation text (sequences '
@@ -190,7 +184,9 @@ class Search:
         self.stage = 'screen' if plan is None else 'confirm'
         self.seeds = range(config.seeds) if plan is None else plan['seeds']
         self.rows = trials.read(out)  # of all trials so far
-        self.found: dict[tuple[str, int], dict] = {}
+        self.keys = {
+            (name, seed): idea.key(seed) for name, idea in several.items() for seed in self.seeds
+        }
         self.failed: dict[str, str] = {}  # {idea: its error}
         self.seconds = 0.0  # of this invocation's trials
         self.tokens = 0
@@ -200,22 +196,19 @@ class Search:
         return self.ideas[BASELINE]
 
     def run(self) -> None:
-        if self.plan is not None and 'key' not in self.plan:
+        if self.plan is not None:
             # Before any trial: what is begun counts, also if it is given up
-            ledger.append(self.out, self.plan)
-            self.plan = ledger.planned(ledger.read(self.out))[-1]
-        for name in self.ideas:
-            for seed in self.seeds:
-                self._look_up(name, seed)
+            self.plan = ledger.append(self.out, self.plan)
         for name in self.ideas:
             before = self.tokens
             for seed in self.seeds:
                 self._do(name, seed)
-            self._compare([name] if name != BASELINE else self.ideas)
-            if self.tokens > before:
-                self._write_report()
             if BASELINE in self.failed:
                 break  # nothing could be compared
+            if name != BASELINE:
+                self._compare(name)
+            if self.tokens > before:
+                self._write_report()
         self._write_report()
         rows = ledger.read(self.out)
         lines = report.differences(rows, self.stage, self.identity, self.ideas)
@@ -231,7 +224,8 @@ class Search:
         An idea that failed is not trained with other seeds: it would fail again.
         """
         idea = self.ideas[name]
-        if name in self.failed or (name, seed) in self.found or self._look_up(name, seed):
+        key = self.keys[name, seed]
+        if name in self.failed or key in self.rows:
             return
         began = time.monotonic()
         print(f'{name}, seed {seed}: ', end='', flush=True)
@@ -247,8 +241,7 @@ class Search:
             self.failed[name] = errors.one_line(line, 300)
             print(f'failed: {self.failed[name]}', flush=True)
             return
-        self.rows.append(row)
-        self.found[name, seed] = row
+        self.rows[key] = row
         self.seconds += time.monotonic() - began
         self.tokens += idea.tokens
         left = self._left() * self.seconds / self.tokens
@@ -258,45 +251,31 @@ class Search:
             flush=True,
         )
 
-    def _look_up(self, name, seed):
-        """Whether a trial is in results.jsonl. Its row is then taken."""
-        row = trials.done(self.ideas[name], seed, self.rows)
-        if row is not None:
-            self.found[name, seed] = row
-        return row is not None
+    def _done(self, name):
+        """The rows of an idea's finished trials, in the order of the seeds."""
+        keys = [self.keys[name, seed] for seed in self.seeds]
+        return [self.rows[key] for key in keys if key in self.rows]
 
     def _left(self):
         """The number of tokens still to train on."""
         return sum(
-            idea.tokens
-            for name, idea in self.ideas.items()
-            for seed in self.seeds
-            if (name, seed) not in self.found and name not in self.failed
+            self.ideas[name].tokens
+            for (name, _), key in self.keys.items()
+            if key not in self.rows and name not in self.failed
         )
 
-    def _compare(self, names):
-        """Writes the comparisons of these ideas with the baseline to the ledger, if all of their
-        trials are there."""
-        warning = ' '.join(self._plateau()) or None
+    def _compare(self, name):
+        """Writes the comparison of an idea with the baseline to the ledger, or why it failed."""
+        idea = self.ideas[name]
         planned = {} if self.plan is None else {'planned': self.plan['key']}
-        for name in names:
-            idea = self.ideas[name]
-            if name == BASELINE:
-                continue
-            if name in self.failed:
-                row = ledger.about(self.stage, idea, self.identity) | planned
-                ledger.append(self.out, row | {'verdict': f'failed: {self.failed[name]}'})
-                continue
-            found = [
-                (self.found[name, seed], self.found[BASELINE, seed])
-                for seed in self.seeds
-                if (name, seed) in self.found and (BASELINE, seed) in self.found
-            ]
-            if len(found) == len(self.seeds):
-                row = ledger.row_of(
-                    self.stage, idea, found, self.identity, self.config.least, warning
-                )
-                ledger.append(self.out, row | planned)
+        if name in self.failed:
+            row = ledger.about(self.stage, idea, self.identity) | planned
+            ledger.append(self.out, row | {'verdict': f'failed: {self.failed[name]}'})
+            return
+        pairs = list(zip(self._done(name), self._done(BASELINE)))
+        warning = ' '.join(self._plateau()) or None
+        row = ledger.row_of(self.stage, idea, pairs, self.identity, self.config.least, warning)
+        ledger.append(self.out, row | planned)
 
     def _write_report(self):
         model = self.baseline.config.model
@@ -311,7 +290,7 @@ class Search:
 
     def _plateau(self):
         """A sentence, if trials are so short that the baseline has learned hardly anything."""
-        losses = [row['loss'] for (name, _), row in self.found.items() if name == BASELINE]
+        losses = [row['loss'] for row in self._done(BASELINE)]
         stuck = sum(loss > self._unigram_loss - counts.SLACK for loss in losses)
         if not stuck:
             return []
@@ -323,8 +302,7 @@ class Search:
 
     @functools.cached_property
     def _unigram_loss(self):
-        directory = storage.path(self.baseline.config.data.tokens)
-        return counts.unigram_loss(prepared.open_split(directory, 'train'))
+        return counts.unigram_loss(prepared.open_split(self.baseline.text, 'train'))
 
     def print_plan(self, minutes: float | None) -> None:
         """Prints the trials of a dry run, and their time.
@@ -332,19 +310,15 @@ class Search:
         The time is at the speed of the finished trials, or by `minutes`, the time of a trial.
         """
         missing = 0
-        left = 0
-        for idea in self.ideas.values():
-            done = [trials.done(idea, seed, self.rows) for seed in self.seeds]
-            to_do = done.count(None)
+        left = self._left()
+        for name, idea in self.ideas.items():
+            done = len(self._done(name))
+            to_do = len(self.seeds) - done
             missing += to_do
-            left += to_do * idea.tokens
-            print(
-                f'{idea.name}: {len(done) - to_do} trials done, {to_do} to do, {idea.tokens:,} '
-                'tokens each'
-            )
+            print(f'{name}: {done} trials done, {to_do} to do, {idea.tokens:,} tokens each')
         speed = None
         if self.rows:
-            speed = statistics.median(row['tokens_per_s'] for row in self.rows)
+            speed = statistics.median(row['tokens_per_s'] for row in self.rows.values())
         elif minutes:
             base = self.baseline.tokens / (ledger.LONGER if self.stage == 'confirm' else 1)
             speed = base / (60 * minutes)
@@ -364,7 +338,7 @@ def _parsed(texts):
         yield name, changes
 
 
-def _with_minutes(config, out, rows, minutes, manifests):
+def _with_minutes(config, out, minutes):
     """The config with as many updates as take so many minutes.
 
     They are measured once for a baseline, and written to the ledger. So trials stay exact and
@@ -372,9 +346,9 @@ def _with_minutes(config, out, rows, minutes, manifests):
     """
     rules.require({'--minutes': (minutes, rules.positive())})
     base = ideas.configured(config.pretrain, {}, out)
-    of = ideas.build(base, {BASELINE: {}}, out, manifests)[BASELINE].key(0)
+    of = ideas.build(base, {BASELINE: {}}, out)[BASELINE].key(0)
     timed = {'stage': 'timed', 'minutes': minutes, 'baseline': of}
-    known = [row['updates'] for row in rows if timed.items() <= row.items()]
+    known = [row['updates'] for row in ledger.read(out) if timed.items() <= row.items()]
     if known:
         updates = known[0]
     else:
@@ -388,7 +362,7 @@ def _with_minutes(config, out, rows, minutes, manifests):
 
 def _updates(base, out, minutes):
     """The number of updates of a baseline that take so many minutes here."""
-    directory = storage.path(out / 'runs' / 'timed')
+    directory = out / 'runs' / 'timed'
     setting = pretraining.resolve(from_hub.located(base), directory)
     with trials.logged(directory):
         return pretraining.plan(setting, minutes).total

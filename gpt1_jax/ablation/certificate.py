@@ -14,7 +14,7 @@ import random
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from gpt1_jax.ablation.ideas import BASELINE, Idea
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs import pretrain
 from gpt1_jax.data import corpus as corpus_lib
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.runs import provenance
 
 FORMAT = 1
@@ -44,15 +44,14 @@ def write(
     row: dict,
     several: Mapping[str, Idea],
     rows: Sequence[dict],
-    found: Sequence[dict],
+    found: Mapping[str, dict],
 ) -> pathlib.Path:
     """Writes the certificate of a confirmation to OUT, and returns its path.
 
     row: of the confirmation. several: the idea and the baseline, as they were confirmed. rows: the
-    ledger. found: rows of results.jsonl. One trial of the baseline is trained once more with other
-    rounding. UserError if the trials are not those of the present configs.
+    ledger. found: rows of results.jsonl, by key. One trial of the baseline is trained once more
+    with other rounding. UserError if the trials are not those of the present configs.
     """
-    by_key = {trial['key']: trial for trial in found}
     keys = [key for pair in row['runs'] for key in pair]
     for seed, (ours, theirs) in zip(row['seeds'], row['runs']):
         if (ours, theirs) != tuple(several[name].key(seed) for name in (row['idea'], BASELINE)):
@@ -69,8 +68,8 @@ def write(
         'code': code,
         'text': {name: _text(idea) for name, idea in several.items()},
         'ledger': list(rows),
-        'trials': [by_key[key] for key in dict.fromkeys(keys)],
-        'rounding': _rounding(several[BASELINE], row['seeds'][0], by_key[row['runs'][0][1]], out),
+        'trials': [found[key] for key in dict.fromkeys(keys)],
+        'rounding': _rounding(several[BASELINE], row['seeds'][0], found[row['runs'][0][1]], out),
         'device': jax.devices()[0].device_kind,
         'versions': provenance.versions()['versions'],
         'package': provenance.code_digest(),
@@ -96,11 +95,10 @@ def _packed(config, code):
 
 
 def _text(idea):
-    place = storage.path(idea.config.data.tokens)
     return {
         'fingerprint': idea.manifest['fingerprint'],
-        'overlap': text.overlap(place),
-        **text.describe(place, idea.manifest),
+        'overlap': text.overlap(idea),
+        **text.describe(idea),
     }
 
 
@@ -120,23 +118,6 @@ def _rounding(idea, seed, trial, out):
 
 
 # Verify
-
-
-class Replayed(NamedTuple):
-    """A trial that was trained again.
-
-    difference: the largest of a loss, in nats. equal: whether the weights agree to the bit.
-    examined: by how much a state moved that must not. bits: a byte of the validation text. unseen:
-    a byte of another text, None if there is none.
-    """
-
-    idea: str
-    seed: int
-    difference: float
-    equal: bool
-    examined: float
-    bits: float
-    unseen: float | None
 
 
 def verify(
@@ -159,7 +140,10 @@ def verify(
             raise UserError('--unseen compares an idea with its baseline: give --trials=2 or more')
         corpus_lib.expand(unseen)
     contents = read(file)
-    row = recompute(contents, file)
+    try:
+        row = recompute(contents, file)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UserError(f'{file}: no certificate, or damaged ({shown(error)})') from None
     if contents['code'] and not trusted:
         raise UserError(
             f'{file}: its rows agree with its verdict ({row["verdict"]}), but to train again, its '
@@ -232,10 +216,9 @@ def recompute(contents: dict, file: pathlib.Path) -> dict:
             raise UserError(
                 f'{file}: {name} of the confirmation is {row[name]}, its trials give {again[name]}'
             )
-    for name, idea in (('idea', row['idea']), ('baseline', BASELINE)):
-        config = contents['configs'].get(idea)
-        if not isinstance(config, dict):
-            raise UserError(f'{file}: has no config of the {name}')
+    for name in (BASELINE, row['idea']):
+        if not isinstance(contents['configs'].get(name), dict):
+            raise UserError(f'{file}: has no config of {name}')
     return row
 
 
@@ -243,10 +226,16 @@ def _unpacked(contents, place, corpus, valid, file):
     """{name: Idea} of the idea and its baseline, with their code and text in `place`."""
     for digest, source in contents['code'].items():
         (place / f'{digest}.py').write_text(source)
-    both = {}
-    for name, fields in contents['configs'].items():
+    user_code.trust_everything()
+    labels = {
+        'digest': 'validation text',
+        'tokenizer': 'vocabulary',
+        'fingerprint': 'training text',
+    }
+    made = {}
+    for name in (BASELINE, contents['idea']):
         given = {}
-        for field, value in fields.items():
+        for field, value in contents['configs'][name].items():
             if isinstance(value, str) and value.startswith(PLACE):
                 digest, _, attribute = value.removeprefix(PLACE).rpartition(':')
                 value = f'{place / digest}.py:{attribute}'
@@ -256,33 +245,29 @@ def _unpacked(contents, place, corpus, valid, file):
             config.data.corpus = corpus
         if valid:
             config.data.valid = valid
-        both[name] = config
-    user_code.trust_everything()
-    made = {}
-    manifests: dict = {}
-    for name in (BASELINE, contents['idea']):
         with ideas.of_idea(name):
-            made |= ideas.build(both[name], {name: {}}, place, manifests)
-        theirs = contents['text'][name]
-        ours = text.describe(storage.path(made[name].config.data.tokens), made[name].manifest)
-        for what in ('digest', 'tokenizer'):
-            if ours[what] != theirs[what]:
-                label = {'digest': 'validation text', 'tokenizer': 'vocabulary'}[what]
+            made |= ideas.build(config, {name: {}}, place)
+        ours = text.describe(made[name]) | {'fingerprint': made[name].manifest['fingerprint']}
+        for what, label in labels.items():
+            if ours[what] != contents['text'][name][what]:
                 raise UserError(f'{file}: was made with another {label} than is here')
-        if made[name].manifest['fingerprint'] != theirs['fingerprint']:
-            raise UserError(f'{file}: was made with another training text than is here')
     return made
 
 
 def _replayed(idea, seed, trial, contents, place, file, unseen):
-    directory = place / 'runs' / f'{trial["key"]}'
-    print(f'training {idea.name}, seed {seed}, again', flush=True)
+    """The row of a trial that is trained again.
+
+    Besides: difference, the largest of a loss, in nats; equal, whether the weights agree to the
+    bit; unseen, bits a byte of another text.
+    """
+    directory = place / 'runs' / trial['key']
+    name = f'{idea.name}, seed {seed}'
+    print(f'training {name}, again', flush=True)
     bits = None
     with trials.logged(directory):
         again = trials.measure(idea, seed, directory)
         if unseen:
             bits = perplexity.evaluate(str(directory), unseen)['bits_per_byte']
-    name = f'{idea.name}, seed {seed}'
     if [point[0] for point in again['curve']] != [point[0] for point in trial['curve']]:
         raise UserError(f'{file}: {name}: its curve is at other updates')
     difference = max(abs(a[1] - b[1]) for a, b in zip(again['curve'], trial['curve']))
@@ -292,31 +277,30 @@ def _replayed(idea, seed, trial, contents, place, file, unseen):
         and contents['package'] == provenance.code_digest()
     )
     allowed = 0.0 if same_place else max(LEAST_ROUNDING, ROUNDING * contents['rounding'])
-    equal = again['weights'] == trial['weights']
     if difference > allowed:
         raise UserError(
             f'{file}: {name}: the loss is {trial["loss"]:.6f} in the certificate and '
             f'{again["loss"]:.6f} here: they differ by {difference:.2g}, rounding explains '
             f'{allowed:.2g}'
         )
-    examined = again['examined']
-    return Replayed(idea.name, seed, difference, equal, examined, again['bits_per_byte'], bits)
+    equal = again['weights'] == trial['weights']
+    return again | {'difference': difference, 'equal': equal, 'unseen': bits}
 
 
-def on_unseen(replayed: Sequence[Replayed], file: pathlib.Path) -> str:
+def on_unseen(replayed: Sequence[dict], file: pathlib.Path) -> str:
     """Returns a line on the gain on text that the idea's code cannot have learned by heart.
 
-    The referee sees whether a model looks ahead, but not whether it knows the validation text.
-    UserError if less than half of the gain on the validation text is there.
+    replayed: trials that were trained again, of the idea and of the baseline. The referee sees
+    whether a model looks ahead, but not whether it knows the validation text. UserError if less
+    than half of the gain on the validation text is there.
     """
-    of_idea = [one for one in replayed if one.idea != BASELINE]
-    of_baseline = [one for one in replayed if one.idea == BASELINE]
 
     def difference(field):
-        ours, theirs = ([getattr(one, field) for one in side] for side in (of_idea, of_baseline))
+        ours = [one[field] for one in replayed if one['idea'] != BASELINE]
+        theirs = [one[field] for one in replayed if one['idea'] == BASELINE]
         return float(np.mean(ours) - np.mean(theirs))
 
-    own = difference('bits')
+    own = difference('bits_per_byte')
     other = difference('unseen')
     if own < 0 and other > own / 2:
         raise UserError(
@@ -346,10 +330,12 @@ def _paragraph(contents, row, replayed):
     ]
     for one in replayed:
         found = (
-            'equal to the bit' if one.equal else f'losses agree within {one.difference:.1g} nats'
+            'equal to the bit'
+            if one['equal']
+            else f'losses agree within {one["difference"]:.1g} nats'
         )
         words.append(
-            f'Trained again: {one.idea}, seed {one.seed}: {found}, causal within '
-            f'{one.examined:.0e}.'
+            f'Trained again: {one["idea"]}, seed {one["seed"]}: {found}, causal within '
+            f'{one["examined"]:.0e}.'
         )
     return words

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ml_collections import ConfigDict
@@ -70,6 +70,11 @@ class Idea(NamedTuple):
         config = self.config.copy_and_resolve_references()
         config.seed += seed
         return config
+
+    @property
+    def text(self) -> storage.Path:
+        """The directory of its prepared text."""
+        return storage.path(self.config.data.tokens)
 
     @property
     def tokens(self) -> int:
@@ -171,32 +176,32 @@ def build(
     base: ConfigDict,
     several: Mapping[str, Mapping[str, str]],
     out: pathlib.Path,
-    manifests: dict[storage.Path, dict],
     length: int = 1,
     code: Mapping[str, dict[str, str]] | None = None,
 ) -> dict[str, Idea]:
     """Returns {name: Idea} of {name: changes}. Prepares their text if necessary.
 
-    manifests: of the texts that were looked up before, by directory, to which others are added.
     length: how many times the config's updates a trial takes. code: of each idea, as in `kept`. All
     ideas but those about the text are checked before any text is prepared. UserError naming each
     idea that has a mistake.
     """
     code = code or {}
+    manifests: dict[storage.Path, dict] = {}  # by the directory of the text
     resolved: dict[str, tuple] = {}
+
+    def resolve(name):
+        changes = kept(several[name], out, code.get(name, {}))
+        config = configured(_with_text(base, changes, out), changes, out)
+        config = lengthened(config, length)
+        setting = pretraining.resolve(from_hub.located(config), out / 'runs' / 'new')
+        resolved[name] = config, setting
+
     # Another training text has the vocabulary of the baseline's text, which must be prepared before
     for own_text in (False, True):
         of_group = [name for name, each in several.items() if ('data.corpus' in each) == own_text]
-        with all_mistakes() as of_each:
-            for name in of_group:
-                # The baseline's mistake is that of all ideas too
-                with of_idea(name) if name == BASELINE else of_each(name):
-                    changes = kept(several[name], out, code.get(name, {}))
-                    config = configured(_with_text(base, changes, out), changes, out)
-                    config = lengthened(config, length)
-                    place = storage.path(out / 'runs' / 'new')
-                    setting = pretraining.resolve(from_hub.located(config), place)
-                    resolved[name] = config, setting
+        # The baseline comes first: its mistake is that of all ideas too
+        for_each(of_group[:1], resolve)
+        for_each(of_group[1:], resolve)
         for name in of_group:
             _, setting = resolved[name]
             if setting.tokens not in manifests:
@@ -239,20 +244,14 @@ def of_idea(name: str) -> Iterator[None]:
         raise UserError(f'{name}: {error}') from None
 
 
-@contextlib.contextmanager
-def all_mistakes() -> Iterator[Callable[[str], contextlib.AbstractContextManager[None]]]:
-    """Yields a context for each idea, by name. UserError, at the end, naming all mistakes in
-    them."""
+def for_each(names: Iterable[str], do: Callable[[str], None]) -> None:
+    """Calls do(name) for each idea. UserError with the mistakes of all of them."""
     mistakes = []
-
-    @contextlib.contextmanager
-    def of_each(name):
+    for name in names:
         try:
             with of_idea(name):
-                yield
+                do(name)
         except UserError as error:
             mistakes.append(str(error))
-
-    yield of_each
     if mistakes:
         raise UserError('; '.join(mistakes))

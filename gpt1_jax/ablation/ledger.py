@@ -35,7 +35,7 @@ from gpt1_jax import storage, user_code
 from gpt1_jax.ablation import ideas, statistics
 from gpt1_jax.ablation.ideas import Idea
 from gpt1_jax.ablation.statistics import Difference
-from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results
 
 FILE = 'ideas.jsonl'
@@ -50,38 +50,34 @@ TOO_GOOD = 1.0  # nats a token: more than any honest idea has brought here
 DIVERGED = 0.5  # nats above the median of an idea's differences
 Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
-_NUMBER = (int, float)
-_OPTIONAL = (int, float, type(None))
-_COMPARED: dict[str, Any] = {'idea': str, 'changes': dict, 'code': dict}
-_COMPARED |= {'baseline': str, 'verdict': str}
-# The fields of each stage's lines, and their types
-FIELDS: dict[str, dict[str, Any]] = {
+_COMPARED = ('idea', 'changes', 'code', 'baseline', 'verdict')
+# The fields of each stage's lines
+FIELDS: dict[str, tuple[str, ...]] = {
     'screen': _COMPARED,
-    'confirm': _COMPARED | {'planned': str},
-    'planned': {'ideas': dict, 'baseline': str, 'seeds': list, 'updates': int},
-    'adopt': {'idea': str, 'changes': dict, 'code': dict, 'of': str},
-    'timed': {'minutes': _NUMBER, 'baseline': str, 'updates': int},
+    'confirm': (*_COMPARED, 'planned'),
+    'planned': ('ideas', 'baseline', 'seeds', 'updates'),
+    'adopt': ('idea', 'changes', 'code', 'of'),
+    'timed': ('minutes', 'baseline', 'updates'),
 }
-MEASURED: dict[str, Any] = {  # of a comparison whose trials did not fail
-    'seeds': list,
-    'updates': int,
-    'runs': list,
-    'differences': (list, type(None)),
-    'nats': (list, type(None)),
-    'bits': (list, type(None)),
-    'p': _OPTIONAL,
-    'least': _NUMBER,
-    'speed': _NUMBER,
-    'equal_time': _OPTIONAL,
-    'warning': (str, type(None)),
-}
+MEASURED = (  # of a comparison whose trials did not fail
+    'seeds',
+    'updates',
+    'differences',
+    'nats',
+    'bits',
+    'p',
+    'least',
+    'speed',
+    'equal_time',
+    'warning',
+)
 
 
 def read(out: pathlib.Path, trials: Iterable[dict] = ()) -> list[dict]:
     """Returns the lines.
 
-    trials: rows of results.jsonl. UserError naming the line if a field is missing or damaged, if a
-    line was changed or taken out, and if a trial was trained after a line that is not there.
+    trials: rows of results.jsonl. UserError naming the line if a field is missing, if a line was
+    changed or taken out, and if a trial was trained after a line that is not there.
     """
     file = out / FILE
     rows = results.read(file, {'stage': str}, continued=True)
@@ -116,12 +112,10 @@ def check(rows: Sequence[dict], where: Any) -> set[str]:
 def _check_fields(row, where):
     if row['stage'] not in FIELDS:
         raise UserError(f'{where}: stage is {row["stage"]!r}, must be one of {", ".join(FIELDS)}')
-    wanted = {'key': str, 'when': str} | FIELDS[row['stage']]
-    if 'runs' in row:
-        wanted |= MEASURED
-    for name, kind in wanted.items():
-        if not isinstance(row.get(name, ...), kind):
-            raise UserError(f'{where}: its field {name!r} is missing or damaged')
+    measured = MEASURED if 'runs' in row else ()
+    for name in ('key', 'when', *FIELDS[row['stage']], *measured):
+        if name not in row:
+            raise UserError(f'{where}: has no field {name!r}')
 
 
 def head(rows: Sequence[dict]) -> str:
@@ -129,15 +123,18 @@ def head(rows: Sequence[dict]) -> str:
     return storage.json_digest(rows[-1])[:32] if rows else ''
 
 
-def append(out: pathlib.Path, row: dict) -> None:
-    """Appends a row, unless the same row is there. It gets its `key`, the time and `before`."""
+def append(out: pathlib.Path, row: dict) -> dict:
+    """Appends a row, unless the same row is there, and returns it with its `key`, the time and
+    `before`."""
     key = provenance.digest([row.get(name) for name in ('stage', 'idea', 'runs', 'seeds')])
     rows = read(out)
     for before in rows:
         if row.items() <= before.items() or (row.get('runs') and before.get('key') == key):
-            return
+            return before
     when = datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
-    results.append(out / FILE, {'key': key, 'when': when, **row, 'before': head(rows)})
+    row = {'key': key, 'when': when, **row, 'before': head(rows)}
+    results.append(out / FILE, row)
+    return row
 
 
 # What a comparison says
@@ -426,8 +423,8 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
     known = believed(rows)
     found = {row['idea']: row for row in rows if row['key'] in known}
     if name not in found:
-        hint = did_you_mean(name, found) or f'; believed: {", ".join(found) or "none"}'
-        raise UserError(f'--adopt={name}: is not confirmed and believed{hint}')
+        names = ', '.join(found) or 'none'
+        raise UserError(f'--adopt={name}: is not confirmed and believed; believed: {names}')
     if found[name]['baseline'] != baseline:
         raise UserError(f'--adopt={name}: was confirmed against {OTHER}')
     return found[name]

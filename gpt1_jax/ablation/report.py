@@ -46,14 +46,13 @@ DIVERGED = 1.0  # bits a byte: a difference this large does not decide the width
 
 
 def write(
-    out: pathlib.Path, rows: Sequence[dict], baseline: str, trials: Sequence[dict], about: str
+    out: pathlib.Path, rows: Sequence[dict], baseline: str, trials: Mapping[str, dict], about: str
 ) -> None:
     """Writes report.md and ideas.png.
 
-    rows: of the ledger. baseline: the present one, as in the ledger. trials: of results.jsonl.
-    about: a sentence on the baseline.
+    rows: of the ledger. baseline: the present one, as in the ledger. trials: of results.jsonl, by
+    key. about: a sentence on the baseline.
     """
-    by_key = {trial['key']: trial for trial in trials}
     screened, confirmed = (ledger.latest(rows, stage) for stage in ('screen', 'confirm'))
     _draw(out / 'ideas.png', screened, confirmed, ledger.believed(rows))
     lines = [
@@ -73,9 +72,7 @@ def write(
         lines += ['## Confirmations', '', *text.splitlines(), '']
         lines += differences(rows, 'confirm', baseline)
     lines += ['## Screened', '', *SCREENED.splitlines(), '', *differences(rows, 'screen', baseline)]
-    compared = [(row, _pairs(row, by_key)) for row in [*confirmed, *screened] if row.get('runs')]
-    compared = [(row, pairs) for row, pairs in compared if pairs]
-    lines += ['## Trials', '', *_trials(compared, baseline)]
+    lines += ['## Trials', '', *_trials([*confirmed, *screened], trials, baseline)]
     storage.write(out / 'report.md', '\n'.join(lines).encode())
 
 
@@ -213,21 +210,16 @@ def reach(drawn: Sequence[dict]) -> float:
     return max(ends)
 
 
-def _pairs(row, by_key):
-    """The trials of a row of the ledger. [] if some are no longer there."""
-    pairs = [(by_key.get(a), by_key.get(b)) for a, b in row['runs']]
-    return pairs if all(a and b for a, b in pairs) else []
-
-
-def _trials(compared, baseline):
+def _trials(rows, by_key, baseline):
     """The trials of each idea, baseline and length: losses, sizes and speeds."""
     several: dict[tuple, dict[str, dict]] = {}
-    for row, pairs in compared:
+    for row in rows:
         earlier = '' if row['baseline'] == baseline else EARLIER
-        for side, name in ((0, row['idea'] + earlier), (1, BASELINE + earlier)):
-            for pair in pairs:
-                trial = pair[side]
-                several.setdefault((name, trial['updates']), {})[trial['key']] = trial
+        for pair in row.get('runs', ()):
+            for name, key in zip((row['idea'], BASELINE), pair):
+                if key in by_key:
+                    group = name + earlier, by_key[key]['updates']
+                    several.setdefault(group, {})[key] = by_key[key]
     cells = []
     for (name, updates), found in several.items():
         trials = list(found.values())
@@ -236,7 +228,7 @@ def _trials(compared, baseline):
         cells.append(
             [
                 name,
-                _fields(trials[0]['changes']),
+                ' '.join(f'{field}={value}' for field, value in trials[0]['changes'].items()),
                 f'{builtin.mean(bits):.4f} ({min(bits):.4f} to {max(bits):.4f})',
                 f'{trials[0]["parameters"]:,}',
                 f'{updates:,}',
@@ -246,7 +238,3 @@ def _trials(compared, baseline):
         )
     columns = ['idea', 'changes', 'bits a byte (range)', 'parameters', 'updates', 'tokens a second']
     return table([*columns, 'trials'], cells)
-
-
-def _fields(changes: Mapping[str, str]) -> str:
-    return ' '.join(f'{name}={value}' for name, value in changes.items())

@@ -5,19 +5,20 @@ import hashlib
 
 import numpy as np
 
-from gpt1_jax import storage
+from gpt1_jax.ablation.ideas import Idea
 from gpt1_jax.data import prepared
 from gpt1_jax.data.tokenizer import Tokenizer
 
 LENGTH = 13  # tokens: a sequence of validation text that training text has too was seen before
 
 
-def describe(directory: storage.Path, manifest: dict) -> dict[str, str]:
+def describe(idea: Idea) -> dict[str, str]:
     """Returns {'digest': of the validation text, 'tokenizer': of the vocabulary}.
 
-    The text is decoded, so it is the same with another vocabulary. directory: of prepared text.
+    The text is decoded, so it is the same with another vocabulary.
     """
-    return {'digest': _digest(directory, manifest['digest']), 'tokenizer': manifest['tokenizer']}
+    digest = _digest(idea.text, idea.manifest['digest'])
+    return {'digest': digest, 'tokenizer': idea.manifest['tokenizer']}
 
 
 @functools.cache
@@ -27,10 +28,10 @@ def _digest(directory, manifest_digest):
     return hashlib.sha256(' '.join(text.split()).encode()).hexdigest()[:32]
 
 
-def overlap(directory: storage.Path) -> float:
+def overlap(idea: Idea) -> float:
     """Returns the share of the validation text's sequences of LENGTH tokens that are in the
     training text."""
-    return _overlap(directory, storage.read_json(directory / prepared.MANIFEST)['digest'])
+    return _overlap(idea.text, idea.manifest['digest'])
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import shutil
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -26,15 +26,9 @@ FIELDS = {'key': str, 'seed': int, 'loss': float, 'bits_per_byte': float, 'curve
 FIELDS |= {'updates': int, 'tokens': int, 'text': dict, 'changes': dict, 'ledger': str}
 
 
-def read(out: pathlib.Path) -> list[dict]:
-    """Returns the rows of all trials. UserError naming a damaged line."""
-    return results.read(out / FILE, FIELDS, continued=True)
-
-
-def done(idea: Idea, seed: int, rows: Sequence[dict]) -> dict | None:
-    """Returns the row of a finished trial, or None."""
-    key = idea.key(seed)
-    return next((row for row in rows if row['key'] == key), None)
+def read(out: pathlib.Path) -> dict[str, dict]:
+    """Returns {key: row} of all trials. UserError naming a damaged line."""
+    return {row['key']: row for row in results.read(out / FILE, FIELDS, continued=True)}
 
 
 def train(idea: Idea, seed: int, out: pathlib.Path, head: str, keep: bool = False) -> dict:
@@ -93,7 +87,6 @@ def measure(idea: Idea, seed: int, directory: pathlib.Path) -> dict:
             speeds += [row['tokens_per_s']] * (row['step'] - before)
             before = row['step']
     _, params = load.pretrained(run, run.steps()[-1], sharding.make_mesh())
-    place = storage.path(idea.config.data.tokens)
     return {
         'kind': 'ablate',
         'key': directory.name,
@@ -105,7 +98,7 @@ def measure(idea: Idea, seed: int, directory: pathlib.Path) -> dict:
         'curve': curve,
         'updates': idea.config.train.steps,
         'tokens': idea.tokens,
-        'text': text.describe(place, idea.manifest),
+        'text': text.describe(idea),
         'parameters': sum(x.size for x in jax.tree.leaves(params)),
         'tokens_per_s': statistics.median(speeds),
         'weights': provenance.digest(provenance.describe(params)),
@@ -122,7 +115,7 @@ def examine(idea: Idea, fields: dict, params: Any) -> float:
     same is tried with random weights, which do not show what only training opens. fields: the
     backbone's.
     """
-    valid = prepared.open_split(storage.path(idea.config.data.tokens), 'valid')
+    valid = prepared.open_split(idea.text, 'valid')
     n_ctx = idea.config.model.n_ctx
     rows = [valid.window(i, n_ctx)[:-1] for i in valid.evenly_spaced(WINDOWS, n_ctx)]
     model = build.backbone(fields | {'dtype': 'float32'})

@@ -4,12 +4,13 @@ Each function takes rows that are read already, so that no file is read twice, a
 of one line each.
 """
 
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.data.tasks.example import Task
+from gpt1_jax.data.tasks.example import SEVERAL, Task
 from gpt1_jax.errors import shown
 
 MISSING = frozenset(('nan', 'na', 'n/a', '#n/a', 'none', 'null', 'nil'))
@@ -18,11 +19,11 @@ REMEDY = 'mend the file, or name the right ones in a Python file (gpt1 help task
 
 
 def warnings(
-    task: Task, train: Sequence[Encoded], dev: Sequence[Encoded], read: bool = False
+    task: Task, train: Sequence[Encoded], dev: Sequence[Encoded], column: str = ''
 ) -> list[str]:
     """Lines on probable mistakes in the training and dev rows of a task.
 
-    read: whether the labels were read from a table. Otherwise the task states its labels.
+    column: the column of labels that were read from a table, '' if the task states its labels.
     """
     found = copies(train, dev)
     if task.head == 'choice' or task.score:
@@ -31,11 +32,18 @@ def warnings(
         split: Counter(row.label for row in rows)
         for split, rows in (('training', train), ('dev', dev))
     }
-    if read:
-        total = counts['training'] + counts['dev']
-        by_name = {name: total[index] for index, name in enumerate(task.labels)}
-        found += missing(by_name) + alike(by_name)
-    return found + one_sided(task.labels, counts)
+    if not column:  # the task states its labels
+        return found + one_sided(task.labels, counts)
+    total = counts['training'] + counts['dev']
+    by_name = {name: total[index] for index, name in enumerate(task.labels)}
+    return (
+        found
+        + missing(by_name)
+        + header(by_name, column)
+        + alike(by_name)
+        + combined(by_name)
+        + one_sided(task.labels, counts)
+    )
 
 
 def copies(train: Sequence[Encoded], dev: Sequence[Encoded]) -> list[str]:
@@ -61,6 +69,16 @@ def missing(counts: dict[str, int]) -> list[str]:
     return [f'label {_rows(name, counts)} looks like a missing value: {REMEDY}' for name in names]
 
 
+def header(counts: dict[str, int], column: str) -> list[str]:
+    """A line if a label is the name of its column, because a header is repeated between rows."""
+    if column not in counts:
+        return []
+    return [
+        f'label {_rows(column, counts)} is the name of its column, as in a repeated header: '
+        f'{REMEDY}'
+    ]
+
+
 def alike(counts: dict[str, int]) -> list[str]:
     """Lines on labels that differ only in case, in spaces or in their Unicode form."""
     groups = defaultdict(list)
@@ -72,6 +90,15 @@ def alike(counts: dict[str, int]) -> list[str]:
         for names in groups.values()
         if len(names) > 1
     ]
+
+
+def combined(counts: dict[str, int]) -> list[str]:
+    """A line if a label is a list of other labels, because rows have several labels."""
+    for name in counts:
+        parts = re.split(r'\s*[,;|/+]\s*', name)
+        if len(parts) > 1 and all(part in counts for part in parts):
+            return [f'label {_rows(name, counts)} holds other labels: {SEVERAL}']
+    return []
 
 
 def one_sided(labels: Sequence[str], counts: dict[str, Counter]) -> list[str]:

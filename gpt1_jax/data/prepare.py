@@ -142,6 +142,8 @@ def prepare(
     if finished and is_sound(target, finished, splits, config.shard_tokens, config.verify):
         return finished
     with lock(target):
+        for directory in {target, local}:  # another process may have begun and ended meanwhile
+            check_inputs(directory, inputs)
         if finished:
             (target / prepared.MANIFEST).unlink()
         surveys = sources.survey(splits, named, config.part)

@@ -134,8 +134,7 @@ def check_columns(path: Any, needed: Sequence[str], known: Sequence[str]) -> Non
         count = list(known).count(name)
         if not count:
             raise UserError(
-                f'{path}: no column {name!r}{did_you_mean(name, known)} (columns: '
-                f'{listed(known)})'
+                f'{path}: no column {name!r}{did_you_mean(name, known)} (columns: {listed(known)})'
             )
         if count > 1:
             raise UserError(f'{path}: {count} columns are called {name!r}')

@@ -269,8 +269,8 @@ def survey(
 
     Reads all text once, so that unreadable files are found before hours are spent on encoding.
     Prints a notice if the documents seem to be sentences. UserError if a long document of named
-    validation text is also in the training text; short copies give a warning. UserError if a split
-    has no word, which only a part's split may have.
+    validation text, or all of that text, is also in the training text; other copies give a warning.
+    UserError if a split has no word, which only a part's split may have.
     """
     held_out: dict[bytes, str] = {}  # digest of a validation text: its name
     shared = set()
@@ -297,6 +297,11 @@ def survey(
     train = _survey(splits['train'](), refuse)
     if not train.words and part is None:
         raise UserError(f'train: {train.documents} documents and no word in them')
+    if shared and len(shared) == len(held_out):
+        raise UserError(
+            f'all {len(shared)} texts of valid are also in corpus: validation text must not be '
+            'trained on'
+        )
     if shared:
         say(
             f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, '

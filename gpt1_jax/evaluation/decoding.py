@@ -60,29 +60,24 @@ def tokens(
     model: Any,
     params: Any,
     mesh: Mesh,
-    prompts: Sequence[list[int]],
+    prompt: Sequence[int],
     sampling: Sampling = Sampling(),
-    streams: Sequence[int] | None = None,
+    streams: Sequence[int] = (0,),
     never: int = -1,
 ) -> Iterator[np.ndarray]:
-    """Yields int[n], the next token of each prompt, without end.
+    """Yields int[n], the next token of each of n samples that continue a prompt, without end.
 
     Special tokens and positions are never chosen.
 
-    prompts: n lists of ids, none empty, of any lengths. They are decoded independently in one
-        batch. Only the last n_ctx ids of a longer prompt are read.
-    streams: uint32[n], by default 0, 1, ... With the same seed, streams differ in their random
-        numbers.
+    prompt: its ids, at least one. Of a longer prompt only the last n_ctx ids are read.
+    streams: uint32[n], of each sample. With the same seed, streams differ in their random numbers.
     never: another id that is never chosen, such as the unknown token's, or -1 for none.
     """
     n_ctx = model.config.n_ctx
-    half = max(1, n_ctx // 2)
     bounded = kv_cache.bounded(model)
     # Only few sizes, because each compiles two programs
-    size = padding.batch_size(padding.power_of_two(len(prompts)), 1, mesh)
-    numbers = np.resize(
-        np.array(range(len(prompts)) if streams is None else streams, np.uint32), size
-    )
+    size = padding.batch_size(padding.power_of_two(len(streams)), 1, mesh)
+    numbers = np.resize(np.array(streams, np.uint32), size)
     how = {
         'temperature': np.float32(sampling.temperature),
         'top_k': np.int32(sampling.top_k),
@@ -90,66 +85,62 @@ def tokens(
         'seed': np.uint32(sampling.seed),
         'never': np.int32(never),
     }
-    padded = [*prompts, *[prompts[-1]] * (size - len(prompts))]
-    held = [ids[-n_ctx:] for ids in padded]  # the ids in each row's cache
-    logits = np.zeros((size, model.config.vocab_size), np.float32)
-    cache = jax.tree.map(np.zeros_like, model.empty_cache(size))  # `forward` donates each leaf
-    # Placed as `forward` returns them: placed in another way they would compile it twice
-    logits, cache = jax.device_put((logits, cache), shardings(mesh))
-    logits, cache = _read(model, params, mesh, held, logits, cache)
+    ids = np.tile(np.array(prompt[-n_ctx:], np.int32), (size, 1))  # in each row's cache
+    logits, cache = _read(model, params, mesh, ids)
     for place in itertools.count():
         chosen = np.asarray(choose(logits, how, numbers, np.uint32(place)))
-        yield chosen[: len(prompts)]
-        held = [[*ids, token] for ids, token in zip(held, chosen.tolist())]
-        full = np.array([bounded and len(ids) > n_ctx for ids in held])
-        if full.any():  # restart these rows with the last half of their ids
-            held = [ids[-half:] if row_full else ids for ids, row_full in zip(held, full)]
-            cache = kv_cache.restarted(cache, full)
-        unread = [ids if row_full else ids[-1:] for ids, row_full in zip(held, full)]
-        logits, cache = _read(model, params, mesh, unread, logits, cache)
+        yield chosen[: len(streams)]
+        ids = np.concatenate([ids, chosen[:, None]], axis=1)
+        if bounded and ids.shape[1] > n_ctx:  # start again with the last half
+            ids = ids[:, -max(1, n_ctx // 2) :]
+            logits, cache = _read(model, params, mesh, ids)
+        else:
+            logits, cache = _read(model, params, mesh, ids[:, -1:], cache)
 
 
-def _read(model, params, mesh, texts, logits, cache):
-    """Reads at least one more id of each row and returns (logits, cache).
+def _read(model, params, mesh, ids, cache=None):
+    """Reads ids, int[B, n], and returns (logits after the last, cache).
 
-    CHUNK ids are read at a time, so two programs serve all lengths.
+    CHUNK ids are read at a time, so two programs serve all lengths. cache: of the ids before these.
     """
-    longest = max(map(len, texts))
-    length = 1 if longest <= SHORT else min(CHUNK, model.config.n_ctx)
-    for first in range(0, longest, length):
-        real = np.clip([len(ids) - first for ids in texts], 0, length).astype(np.int32)
-        ids = np.zeros((len(texts), length), np.int32)
-        for row, text, n in zip(ids, texts, real):
-            row[:n] = text[first : first + n]
-        logits, cache = forward(model, mesh)(params, ids, real, logits, cache)
+    B, n = ids.shape
+    if cache is None:
+        cache = jax.tree.map(np.zeros_like, model.empty_cache(B))  # `forward` donates each leaf
+        # Placed as `forward` returns it: placed in another way it would compile it twice
+        cache = jax.device_put(cache, cache_sharding(mesh))
+    length = 1 if n <= SHORT else min(CHUNK, model.config.n_ctx)
+    for first in range(0, n, length):
+        part = ids[:, first : first + length]
+        real = part.shape[1]
+        part = np.pad(part, ((0, 0), (0, length - real)))
+        logits, cache = forward(model, mesh)(params, part, np.int32(real), cache)
     return logits, cache
 
 
-def shardings(mesh: Mesh) -> tuple[NamedSharding, NamedSharding]:
-    """Of the rows of a batch, and of the cache's rows, which are its second axis."""
-    return sharding.batch_sharding(mesh), NamedSharding(mesh, P(None, *sharding.BATCH))
+def cache_sharding(mesh: Mesh) -> NamedSharding:
+    """Of a cache, whose second axis is the batch's."""
+    return NamedSharding(mesh, P(None, *sharding.BATCH))
 
 
 @functools.lru_cache
 def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
-    """(params, tokens int[B, L], real int[B], logits float32[B, V], cache) -> (logits, cache).
+    """(params, tokens int[B, L], real int, cache) -> (logits float32[B, V], cache).
 
-    Reads the first real[b] tokens of each row. A row with real[b] = 0 keeps its logits. Donates
-    logits and cache. B: a multiple of the devices.
+    Reads the first `real` tokens of each row. Donates the cache. B: a multiple of the devices.
     """
-    rows, caches = shardings(mesh)
+    rows = sharding.batch_sharding(mesh)
+    caches = cache_sharding(mesh)
 
     @functools.partial(
         jax.jit,
-        donate_argnums=(3, 4),
-        in_shardings=(None, rows, rows, rows, caches),
+        donate_argnums=3,
+        in_shardings=(None, rows, None, caches),
         out_shardings=(rows, caches),
     )
-    def forward(params, tokens, real, logits, cache):
-        (hidden, matrix), cache = kv_cache.read(model, params, cache, tokens, real)
-        last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
-        found = model.logits(last, matrix)
-        return jnp.where((real > 0)[:, None], found, logits), cache
+    def forward(params, tokens, real, cache):
+        read = jnp.full(len(tokens), real)
+        (hidden, matrix), cache = kv_cache.read(model, params, cache, tokens, read)
+        return model.logits(hidden[:, real - 1], matrix), cache
 
     return compiling.on_mesh(forward, mesh, precision(model.config))
 

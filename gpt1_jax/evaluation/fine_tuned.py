@@ -45,11 +45,7 @@ def evaluate_run(
     """
     config = load.fine_tuned_config(run, encoding)
     rules.require({'selection': (selection, rules.one_of(*SELECTIONS))})
-    file = (
-        data_dir
-        if config['task'] == 'custom' and data_dir and not pathlib.Path(data_dir).is_dir()
-        else None
-    )
+    file = config['task'] == 'custom' and data_dir and not pathlib.Path(data_dir).is_dir()
     task = tasks.of(config)
     if file:
         task = own.whole(task)
@@ -65,7 +61,8 @@ def evaluate_run(
     step = selected(run, selection)
     tuned = load.fine_tuned(run, step)
     size = config['batch']['eval_size']
-    values = scores(task, tuned.model, tuned.mesh, tuned.params, rows, size, tuned.sizes)
+    outputs = logits(tuned.model, tuned.mesh, tuned.params, rows, size, tuned.sizes)
+    values = read_out(task, outputs)
     return record(run, task, split, rows, values, step, selection, hashes, foreign, config=config)
 
 
@@ -92,8 +89,8 @@ def record(
     Writes predictions_SPLIT.jsonl (or predictions_SPLIT_final.jsonl) and appends the rows to
     `results_file`, by default the run's results.jsonl. A split without labels has only predictions.
 
-    values: the `scores` of the rows. hashes: of their files. foreign: whether these are other files
-    than in training. details: further fields of the rows.
+    values: the `read_out` of the rows. hashes: of their files. foreign: whether these are other
+    files than in training. details: further fields of the rows.
     """
     ids = [row.id for row in rows]
     gold = [row.label for row in rows]
@@ -204,22 +201,6 @@ def predict(
             }
         answers.append(answer | ({'cut': True} if row.truncated else {}))
     return answers
-
-
-def scores(
-    task: Task,
-    model: heads.TaskModel,
-    mesh: Mesh,
-    params: Any,
-    encoded: Sequence[Encoded],
-    size: int,
-    sizes: batches.Sizes,
-) -> np.ndarray:
-    """`read_out` of every row's logits, in order: float[n, labels or choices], or float[n, 1].
-
-    The latter is for a score.
-    """
-    return read_out(task, logits(model, mesh, params, encoded, size, sizes))
 
 
 def read_out(task: Task, outputs: np.ndarray) -> np.ndarray:

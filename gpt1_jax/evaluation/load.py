@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune
@@ -18,23 +17,10 @@ from gpt1_jax.models.fast import self_check
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 
-# Fields of a fine-tuned run's config.json that evaluation reads.
-REQUIRED = {
-    name: finetune.RULES[name]
-    for name in (
-        'seed',
-        'task',
-        'data.dir',
-        'data.n_ctx',
-        'data.train_rows',
-        'data.eval_rows',
-        'data.skip_bad',
-        'classifier_dropout',
-        'batch.eval_size',
-        'results',
-    )
+# Fields of a fine-tuned run's config.json
+RULES = finetune.RULES | {
+    'lengths': (lambda x: x and rules.several(rules.whole(1))[0](x), 'a list of lengths')
 }
-REQUIRED['lengths'] = lambda x: x and rules.several(rules.whole(1))[0](x), 'a list of lengths'
 
 
 class FineTuned(NamedTuple):
@@ -76,9 +62,8 @@ def pretrained(
     exact = {'dtype': 'float32', 'precision': 'highest'} if float32 else {}
     model = build.backbone(run.config['model'] | {'unroll': 0} | exact)
     self_check.check(model.config)
-    tokens = jnp.zeros((1, 1), jnp.int32)
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), tokens)['params'])
-    return model, checkpoint.restore_params(run.checkpoints, step, sharding.abstract(shapes, mesh))
+    abstract = sharding.abstract(build.shapes(model), mesh)
+    return model, checkpoint.restore_params(run.checkpoints, step, abstract)
 
 
 def fine_tuned(run: workdir.Run, step: int | None = None, encoding: str | None = None) -> FineTuned:
@@ -132,7 +117,7 @@ def fine_tuned_config(run: workdir.Run, encoding: str | None = None) -> dict:
     if run.config['kind'] != 'finetune':
         raise UserError(f'{run.path}: not a fine-tuned run')
     try:
-        rules.validate(run.config, REQUIRED)
+        rules.validate(run.config, RULES)
     except UserError as error:
         raise UserError(f'{run.path / "config.json"}: {error}') from None
     if encoding is None:

@@ -4,7 +4,7 @@ Chooses the sequences that share a prefix, and the sequences that are padded to 
 shape is a program to compile, so there should be few shapes, with little padding.
 """
 
-import bisect
+import collections
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -154,16 +154,9 @@ def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
     tokens are read.
     """
     groups = sorted(groups)
-    shapes = sorted({group.shape for group in groups})  # a bucket has consecutive shapes
-    below = np.array(
-        [
-            0,
-            *(
-                bisect.bisect_right(groups, shape, key=lambda group: group.shape)
-                for shape in shapes
-            ),
-        ]
-    )
+    numbers = collections.Counter(group.shape for group in groups)
+    shapes = list(numbers)  # ascending, and a bucket has consecutive shapes
+    below = np.cumsum([0, *numbers.values()])
     costs = np.zeros((len(shapes), len(below)), int)
     for i in range(len(shapes)):
         # For the runs that begin with shapes[i]

@@ -36,13 +36,12 @@ def mean_states(
     for length, chosen in by_length.items():
         rows = padding.power_of_two(len(chosen))  # so that few programs are compiled
         size = padding.batch_size(min(TOKENS, length * rows), length, mesh)
-        tokens = np.array(
-            [[*sequences[i][0], *[0] * (length - len(sequences[i][0]))] for i in chosen], np.int32
-        )
-        end = np.array([[len(sequences[i][0])] for i in chosen])
-        read = (np.arange(length) < end) & (
-            np.arange(length) >= end - [[sequences[i][1]] for i in chosen]
-        )
+        tokens = np.zeros((len(chosen), length), np.int32)
+        read = np.zeros((len(chosen), length), bool)
+        for row, i in enumerate(chosen):
+            ids, m = sequences[i]
+            tokens[row, : len(ids)] = ids
+            read[row, len(ids) - m : len(ids)] = True
         found[chosen] = padding.in_batches(
             functools.partial(_mean_states(model, mesh), params), size, tokens, read
         )
@@ -84,22 +83,18 @@ def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
             'model.ops.attention is code of its own, whose attention probabilities are not known'
         )
     with precision(model.config)():
-        return _maps(model)(params, jnp.asarray(tokens))
+        return _maps(model, params, jnp.asarray(tokens))
 
 
-@functools.lru_cache
-def _maps(model):
-    @jax.jit
-    def maps(params, tokens):
-        # Queries and keys are captured, because the model's fused attention may never hold the
-        # probabilities.
-        _, found = model.apply(
-            {'params': params},
-            tokens,
-            mutable=['intermediates'],
-            capture_intermediates=lambda module, _: module.name == 'qkv',
-        )
-        (qkv,) = found['intermediates']['blocks']['attn']['qkv']['__call__']  # [N, B, L, 3, H, E]
-        return jax.vmap(causal_probabilities)(qkv[:, :, :, 0], qkv[:, :, :, 1])
-
-    return maps
+@functools.partial(jax.jit, static_argnums=0)
+def _maps(model, params, tokens):
+    # Queries and keys are captured, because the model's fused attention may never hold the
+    # probabilities.
+    _, found = model.apply(
+        {'params': params},
+        tokens,
+        mutable=['intermediates'],
+        capture_intermediates=lambda module, _: module.name == 'qkv',
+    )
+    (qkv,) = found['intermediates']['blocks']['attn']['qkv']['__call__']  # [N, B, L, 3, H, E]
+    return jax.vmap(causal_probabilities)(qkv[:, :, :, 0], qkv[:, :, :, 1])

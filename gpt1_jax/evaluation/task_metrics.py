@@ -17,8 +17,7 @@ def compute(task: Task, gold: ArrayLike, scores: np.ndarray) -> dict[str, float]
 
     gold, scores: see metrics.compute.
     """
-    positive = task.positive if task.score is None and 'f1' in task.metrics else None
-    return metrics.compute(task.metrics, gold, scores, positive)
+    return metrics.compute(task.metrics, gold, scores, task.positive)
 
 
 def summary(task: Task, gold: Sequence, scores: np.ndarray) -> list[str]:

@@ -60,34 +60,36 @@ def generate(
     params: Any,
     mesh: Mesh,
     tokenizer: Tokenizer,
-    prompts: Sequence[str | list[int]],
+    prompt: list[int],
+    samples: int = 1,
     tokens: int = 100,
     how: Sampling = Sampling(),
     stop: str | Sequence[str] | None = (),
     show: Callable[[int, str], None] | None = None,
 ) -> list[Continuation]:
-    """Generates the continuation of each prompt, in one batch.
+    """Generates several continuations of a prompt, in one batch.
 
-    prompts: texts, or their ids. A prompt that is given several times has as many samples.
+    prompt: its ids.
     tokens: the maximum number of tokens.
     how: see decoding.Sampling. Equal arguments give equal text. A sample does not depend on the
-        other prompts.
+        number of samples.
     stop: a text ends before the first of these strings. Each is matched in lower case, and as the
         tokenizer writes it: 'End.' also matches 'end .', and '\\n\\n' the single line break written
         for it.
-    show: called with (index of the prompt, text so far) as words become complete.
+    show: called with (index of the sample, text so far) as words become complete.
 
     UserError for an empty prompt or stop string, and for an invalid number. Notices on stderr say
     that a prompt is longer than the context, and that the text will outgrow it.
     """
-    encoded = encode(tokenizer, prompts)
-    rules.require({'tokens': (tokens, rules.integer(1))})
+    if not prompt:
+        raise UserError('the prompt is empty: it needs at least one word')
+    rules.require({'samples': (samples, rules.integer(1)), 'tokens': (tokens, rules.integer(1))})
     tokens = int(tokens)
     stops = stop_forms(tokenizer, stop)
-    _print_notices(model, max(map(len, encoded)), tokens)
-    streams = [stream(ids, sample=encoded[:i].count(ids)) for i, ids in enumerate(encoded)]
-    source = decoding.tokens(model, params, mesh, encoded, how, streams, never=tokenizer.unk_id)
-    found = [Continuation() for _ in encoded]
+    _print_notices(model, len(prompt), tokens)
+    streams = [stream(prompt, sample) for sample in range(int(samples))]
+    source = decoding.tokens(model, params, mesh, prompt, how, streams, never=tokenizer.unk_id)
+    found = [Continuation() for _ in streams]
     for place in range(tokens):
         for i, token in enumerate(next(source).tolist()):
             before = found[i].text
@@ -100,20 +102,20 @@ def generate(
     return found
 
 
-def _print_notices(model, longest, tokens):
+def _print_notices(model, given, tokens):
     """Prints to stderr that the context will cut off tokens.
 
-    longest: of the prompts. tokens: to generate after them.
+    given: the number of the prompt's tokens. tokens: to generate after them.
     """
     n_ctx = model.config.n_ctx
-    if longest > n_ctx:
+    if given > n_ctx:
         print(
-            f'notice: a prompt has {longest:,} tokens, the context holds {n_ctx:,}: dropping the '
-            f'first {longest - n_ctx:,}',
+            f'notice: the prompt has {given:,} tokens, the context holds {n_ctx:,}: dropping the '
+            f'first {given - n_ctx:,}',
             file=sys.stderr,
         )
     # The last token is generated but not read.
-    if min(n_ctx, longest) + tokens - 1 > n_ctx and kv_cache.bounded(model):
+    if min(n_ctx, given) + tokens - 1 > n_ctx and kv_cache.bounded(model):
         print(
             f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text continues '
             f'from the last {max(1, n_ctx // 2):,}',
@@ -128,22 +130,6 @@ def stream(ids: Sequence[int], sample: int) -> int:
     It depends on the prompt and the number of the sample, not on the batch.
     """
     return zlib.crc32(np.array([sample, *ids], '<i4').tobytes())
-
-
-def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
-    """The ids of each prompt.
-
-    UserError for a prompt without a token, or with an id outside the vocabulary.
-    """
-    encoded = [
-        tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts
-    ]
-    if [] in encoded:
-        raise UserError('the prompt is empty: it needs at least one word')
-    unknown = [i for ids in encoded for i in ids if not 0 <= i < tokenizer.vocab_size]
-    if unknown:
-        raise UserError(f'a prompt has the id {unknown[0]}, must be below {tokenizer.vocab_size:,}')
-    return encoded
 
 
 def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[str]:
@@ -198,11 +184,11 @@ def sampler(
     if n == 0 or jax.process_count() > 1:
         return None
     model = backbone(fields | {'unroll': 0})  # as in load.pretrained
-    prompt = held_out.window(0, model.config.n_ctx)[: min(PROMPT, model.config.n_ctx)].tolist()
+    prompt = held_out.window(0, model.config.n_ctx)[:PROMPT].tolist()
 
     def sample(params):
         tokens = decoding.tokens(
-            model, params, mesh, [prompt], Sampling(top_k=40), never=tokenizer.unk_id
+            model, params, mesh, prompt, Sampling(top_k=40), never=tokenizer.unk_id
         )
         found = [int(next(tokens)[0]) for _ in range(n)]
         return ' | '.join(

@@ -15,7 +15,7 @@ first answer wins ties, but in blimp a tie counts half. A CoLA sentence whose sc
 threshold has label 0.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,25 +25,8 @@ from gpt1_jax.data import splits
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail
-from gpt1_jax.evaluation import minimal_pairs, task_metrics
 
 Candidate = tuple[list[int], int]  # (ids, n): an answer in its context, whose last n ids are scored
-
-
-def task_report(
-    task: Task,
-    split: str,
-    rows: Sequence['Row'],
-    scores: np.ndarray,
-    score: Callable,
-    chosen: Collection[str],
-) -> list[dict]:
-    """The rows of results.jsonl for a checkpoint, with the task's metrics."""
-    return list(
-        task_metrics.rows(
-            task, split, [row.id for row in rows], [row.label for row in rows], scores
-        )
-    )
 
 
 class Heuristic(NamedTuple):
@@ -55,8 +38,8 @@ class Heuristic(NamedTuple):
     mean: bool = True
     # A row has one sequence. Its label is 1 above a threshold chosen on the training split
     threshold: bool = False
-    float32: bool = False  # compute in float32, whatever the run's dtype
-    report: Callable[..., list[dict]] = task_report  # the rows of results.jsonl
+    # Compute in float32, whatever the run's dtype, and report as minimal_pairs.py
+    pairs: bool = False
 
 
 class Row(NamedTuple):
@@ -156,7 +139,7 @@ HEURISTICS = {
     'race': Heuristic(race),
     'dpr': Heuristic(pronoun),
     'word_order': Heuristic(race),
-    'blimp': Heuristic(after_line_break, mean=False, float32=True, report=minimal_pairs.report),
+    'blimp': Heuristic(after_line_break, mean=False, pairs=True),
 }
 
 

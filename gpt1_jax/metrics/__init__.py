@@ -206,20 +206,6 @@ def bootstrap_interval(
     return interval(draws(metric, gold, [scores], positive=positive)[0])
 
 
-def paired_bootstrap(
-    metric: str, gold: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike
-) -> tuple[float, float, float]:
-    """(difference, low, high) of metric(a) - metric(b).
-
-    A resample draws the same items for both.
-    """
-    a, b = draws(metric, gold, [scores_a, scores_b])
-    difference = (
-        compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric]
-    )
-    return (difference, *interval(a - b))
-
-
 def _standardized(values):
     """Shifts values to mean 0 and scales them to the largest magnitude 1. Zeros for a constant."""
     values = np.asarray(values, np.float64)

@@ -51,11 +51,6 @@ def read(
     return found, _replaced(after['cache'], 'length', lambda length: length + real)
 
 
-def restarted(cache: dict, rows: Any) -> dict:
-    """Returns the cache without the tokens of these rows, bool[B]. The cache must have a length."""
-    return _replaced(cache, 'length', lambda length: jnp.where(rows[None], 0, length))
-
-
 def bounded(model: nn.Module) -> bool:
     """Whether a row of the model's cache is full after n_ctx tokens.
 

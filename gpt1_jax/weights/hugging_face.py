@@ -36,13 +36,11 @@ def _define_flags():
     )
     flags.DEFINE_string(
         'license',
-        None,
+        'other',
         'with --export: of the weights, for the model card, an identifier of Hugging '
-        "Face's: 'mit', 'apache-2.0', ... (default: other)",
+        "Face's: 'mit', 'apache-2.0', ...",
     )
-    flags.DEFINE_enum(
-        'dtype', None, DTYPES, 'with --export: of the stored weights (default: float32)'
-    )
+    flags.DEFINE_enum('dtype', 'float32', DTYPES, 'with --export: of the stored weights')
     flags.DEFINE_string(
         'tokenizer',
         None,
@@ -60,14 +58,6 @@ def main() -> None:
     f = flags.FLAGS
     if (f.export is None) == (f.source is None):
         raise UserError('give either --export=RUN or --source=DIR_OR_FILE')
-    way, others = (
-        ('export', ('step', 'license', 'dtype'))
-        if f.source
-        else ('source', ('tokenizer', 'n_head'))
-    )
-    for name in others:
-        if getattr(f, name) is not None:
-            raise UserError(f'--{name} needs --{way}')
     if f.source:
         source, origin = from_hub.source(f.source)
         tokenizer = storage.path(f.tokenizer) if f.tokenizer else None
@@ -75,13 +65,7 @@ def main() -> None:
             tokenizer = from_hub.local_run(f.tokenizer)
         print(import_run.report(convert(source, storage.path(f.out), tokenizer, f.n_head, origin)))
         return
-    files = export(
-        storage.path(f.export),
-        storage.path(f.out),
-        f.step,
-        f.license or 'other',
-        f.dtype or 'float32',
-    )
+    files = export(storage.path(f.export), storage.path(f.out), f.step, f.license, f.dtype)
     print(f'{f.out}: {", ".join(files)}')
 
 

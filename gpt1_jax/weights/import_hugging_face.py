@@ -81,12 +81,9 @@ def convert(
                 )
             return array[: model['vocab_size']] if name == names.TOKENS else array
 
-        def make():
-            return names.to_tree(model, read)
-
+        params = names.to_tree(model, read)
         hashes = {path.name: storage.sha256(path) for path in (*sources, *vocabulary_files)}
-        run_config = {'kind': 'pretrain', 'model': model}
-        return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
+        return import_run.save(out, origin, model, params, vocabulary, hashes, left_out)
 
 
 def _files(source):

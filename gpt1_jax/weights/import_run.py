@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -34,8 +34,8 @@ def fields(sizes: dict) -> dict:
 def save(
     out: storage.Path,
     origin: str,
-    config: dict,
-    make: Callable[[], Any],
+    model: dict,
+    params: Any,
     tokenizer: Tokenizer,
     hashes: dict[str, str],
     left_out: Sequence[str] = (),
@@ -45,20 +45,21 @@ def save(
     Repeating it changes nothing.
 
     origin: of the weights, for the record.
-    config: the run's kind, its model and the fields that its kind needs.
-    make: returns the parameters, a tree of float32 arrays.
+    model: the run's, as `fields` returns it.
+    params: a tree of float32 arrays.
     hashes: {name: hash} of the files from which they were made.
     left_out: arrays that are not in the run, in words.
 
     UserError if `out` holds another run.
     """
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
-    config = config | {
+    config = {
+        'kind': 'pretrain',
+        'model': model,
         'imported': {'from': origin, 'files': hashes, 'left_out': list(left_out)},
         'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights},
     }
-    workdir.check(out)
-    params = jax.tree.map(jnp.asarray, make())  # may raise, so it comes before anything is written
+    params = jax.tree.map(jnp.asarray, params)
     with workdir.hold(out):
         workdir.compare(out, config)
         run = workdir.start(out, config, tokenizer)
@@ -75,14 +76,12 @@ def save(
 def report(run: workdir.Run) -> str:
     """Returns lines for the terminal: the imported model and how to use it."""
     arrays = checkpoint.read_meta(run.checkpoints, STEP)['arrays']['params'].values()
-    use = f'gpt1 predict --init_from={run.path}'
-    if run.config['kind'] == 'pretrain':
-        use = f'--config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'
     return '\n'.join(
         [
             f'{run.path}: {sum(math.prod(array["shape"]) for array in arrays):,} parameters, '
             f'vocabulary of {run.config["model"]["vocab_size"]:,}, digest {run.digest(STEP)}',
             *(f'left out: {name}' for name in run.config['imported']['left_out']),
-            f'use it as {use}',
+            f'use it as --config.init_from={run.path} (fine-tuning, zero-shot) or '
+            f'--init_from={run.path}',
         ]
     )

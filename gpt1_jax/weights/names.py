@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gpt1_jax.errors import UserError
-from gpt1_jax.models.build import backbone
+from gpt1_jax.models import build
 from gpt1_jax.parallel import sharding
 
 POSITIONS = 'positions_embed.weight'
@@ -97,13 +96,9 @@ def shapes(sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
 def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
     """Our parameters of a backbone, a tree of float32 numpy arrays.
 
-    fields: a run's 'model'. read: name -> float32 array of its shape in `shapes`. If the model has
-    special tokens, their rows follow the vocabulary's.
+    fields: a pretrained run's 'model'. read: name -> float32 array of its shape in `shapes`.
     """
-    model = backbone(fields)
-    abstract = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))[
-        'params'
-    ]
+    blocks = build.shapes(build.backbone(fields))['blocks']
     names = {ours: name for name, ours in BLOCK.items()}
 
     def stacked(path, leaf):
@@ -113,9 +108,7 @@ def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
         return np.stack(layers).reshape(leaf.shape)
 
     embed = {'positions': read(POSITIONS), 'tokens': read(TOKENS)}
-    if 'specials' in abstract['embed']:
-        embed['tokens'], embed['specials'] = np.split(embed['tokens'], [fields['vocab_size']])
-    return {'embed': embed, 'blocks': jax.tree_util.tree_map_with_path(stacked, abstract['blocks'])}
+    return {'embed': embed, 'blocks': jax.tree_util.tree_map_with_path(stacked, blocks)}
 
 
 def from_tree(fields: dict, params: Any) -> dict[str, np.ndarray]:

@@ -210,7 +210,7 @@ def test_trials_that_are_too_short_are_named(text, tmp_path, monkeypatch, capsys
 
 def build(text, several, out, length=1):
     base = small(text, ()).pretrain
-    return ideas.build(base, {ideas.BASELINE: {}, **several}, out, {}, length)
+    return ideas.build(base, {ideas.BASELINE: {}, **several}, out, length)
 
 
 def test_an_idea_about_rounding_or_speed_alone_is_trained(text, tmp_path):
@@ -394,7 +394,7 @@ def test_nothing_is_written_through_links(tmp_path):
     mine.write_text('mine')
     for name in ('report.md', 'ideas.png', 'baseline.py', 'ideas.jsonl', 'runs.log'):
         (out / name).symlink_to(mine)
-    report.write(out, [screened('a', 0.1)], 'base', [], 'About.')
+    report.write(out, [screened('a', 0.1)], 'base', {}, 'About.')
     ledger.write_baseline(out, [], {}, {})
     with pytest.raises(UserError, match='ideas.jsonl: is a link'):
         ledger.append(out, screened('b', 0.2))
@@ -496,7 +496,7 @@ def edited(out, change):
         ),
         (
             lambda lines: [lines[0].replace('"equal_time"', '"equal_tima"'), *lines[1:]],
-            "line 1: its field 'equal_time' is missing or damaged",
+            "line 1: has no field 'equal_time'",
         ),
         (lambda lines: [lines[0].replace('"screen"', '"scream"'), *lines[1:]], 'line 1: stage is '),
     ],

@@ -140,10 +140,10 @@ def test_all_trials_are_trained_again_to_the_bit_and_no_code_runs_unasked(certif
 
 
 def replayed(idea, bits, unseen):
-    return certificate.Replayed(idea, 1000, 0.0, True, 0.0, bits, unseen)
+    return {'idea': idea, 'bits_per_byte': bits, 'unseen': unseen}
 
 
-def test_a_gain_that_is_only_on_the_validation_text_is_refused():
+def test_a_gain_that_is_only_on_the_validation_text_is_refused(record, tmp_path):
     baseline = replayed('baseline', 2.5, 2.6)
     honest = certificate.on_unseen([replayed('mine', 2.4, 2.53), baseline], 'FILE')
     assert honest == 'On unseen text -0.0700 bits a byte, on the validation text -0.1000.'
@@ -153,6 +153,12 @@ def test_a_gain_that_is_only_on_the_validation_text_is_refused():
         certificate.on_unseen([replayed('mine', 2.4, 2.56), baseline], 'FILE')
     with pytest.raises(UserError, match='--unseen compares .* --trials=2'):
         certificate.verify('FILE', 1, True, None, None, ['novels'])
+    forged = tmp_path / 'forged.json'
+    forged.write_text(json.dumps(record | {'trials': [{}]}))
+    with pytest.raises(
+        UserError, match=r"forged.json: no certificate, or damaged \(KeyError\('key'"
+    ):
+        certificate.verify(forged, 2, True, None, None)
     with pytest.raises(UserError, match='nowhere.txt: no such file'):
         certificate.verify('FILE', 2, True, None, None, ['nowhere.txt'])
 

@@ -35,9 +35,12 @@ def test_labels_that_look_alike_are_named_once(counts, said):
     assert said in line and examination.alike({'a': 1, 'b': 2}) == []
 
 
-def test_words_for_a_missing_value_are_named():
+def test_words_for_a_missing_value_and_a_repeated_header_are_named():
     first, second = examination.missing({'NaN': 2, 'none': 1, 'good': 3})
     assert first.startswith("label 'NaN' (2 rows) looks like a miss") and "'none' (1 row)" in second
+    (line,) = examination.header({'label': 1, 'good': 3}, 'label')
+    assert line.startswith("label 'label' (1 row) is the name of its column")
+    assert examination.header({'good': 3}, 'label') == []
 
 
 def test_labels_on_one_side_only_are_named():
@@ -61,4 +64,4 @@ def test_labels_that_the_task_states_are_no_mistakes():
     train = rows((1, 0), (2, 1))
     dev = rows((3, 0), (4, 1))
     assert examination.warnings(task, train, dev) == []
-    assert len(examination.warnings(task, train, dev, read=True)) == 3
+    assert len(examination.warnings(task, train, dev, 'label')) == 3

@@ -233,7 +233,7 @@ def test_a_misspelt_column_is_told_with_the_columns_that_are_there(tmp_path, mon
             assert said.startswith(f'{path}: no column {wrong!r}, did you mean')
             assert 'text, label)' in said
     said = refusal(own.task(saved, 'text', 'label').read, saved, 'train')
-    assert said == f'{saved}: line 2: text is empty'
+    assert said == f'{saved}: row 1: text is empty'
 
 
 @pytest.mark.parametrize(
@@ -326,9 +326,10 @@ def test_a_bad_row_or_table_is_named_with_its_cause(tmp_path, columns, content, 
         ({'label': ''}, 'give --text=COLUMN and --label=COLUMN'),
         ({'text': ('t', 'l')}, "column 'l' is given twice"),
         ({'score': (4, 1)}, 'score is (4, 1), must be LOW,HIGH, two numbers'),
+        ({'lable': 'l'}, "config.custom: got an unexpected keyword argument 'lable'"),
         ({'score': (1, 4), 'choices': ('a',)}, 'choices and score are both given'),
     ],
 )
 def test_names_that_do_not_fit_together_are_one_line(fields, message):
     given = {'data': 'a.csv', 'text': ('t',), 'label': 'l'} | fields
-    assert refusal(own.task, **given).startswith(message)
+    assert refusal(own.of, given, None).startswith(message)

@@ -63,8 +63,8 @@ def pretrained(tmp_path_factory):
     return import_run.save(
         tmp_path_factory.mktemp('harness') / 'run',
         'a test',
-        {'kind': 'pretrain', 'model': fields},
-        lambda: names.to_tree(fields, weights),
+        fields,
+        names.to_tree(fields, weights),
         TOKENIZER,
         {},
     ).path

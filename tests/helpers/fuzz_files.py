@@ -96,11 +96,11 @@ def weights(root, world):
     write(root, files | {'config.json': json.dumps(config).encode()})
     released.vocabulary(root)
 
-    def taken(out, origin, config, make, tokenizer, hashes, left_out=()):
-        arrays = names_lib.from_tree(config['model'], make())
-        for name, shape in names_lib.shapes(config['model']).items():
+    def taken(out, origin, model, params, tokenizer, hashes, left_out=()):
+        arrays = names_lib.from_tree(model, params)
+        for name, shape in names_lib.shapes(model).items():
             assert arrays[name].shape == shape and np.isfinite(arrays[name]).all()
-        assert tokenizer.vocab_size == config['model']['vocab_size']
+        assert tokenizer.vocab_size == model['vocab_size']
 
     def read(directory):
         header, values = ((directory / name).read_bytes() for name in ('header.json', 'values'))

@@ -74,7 +74,7 @@ def accepts(function, *arguments):
             (checkpoint, 'Writer', mock.MagicMock()),
             (checkpoint, 'read_meta', lambda *args: meta),
             (checkpoint, 'restore_params', lambda *args: {}),
-            (fine_tuned, 'scores', stop),
+            (fine_tuned, 'logits', stop),
             (load, 'pretrained', stop),
         ):
             stack.enter_context(mock.patch.object(module, name, fake))

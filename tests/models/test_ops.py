@@ -1,7 +1,6 @@
 """Each operation by each of its implementations, with its gradients, against the formula in numpy
 float64."""
 
-import functools
 import re
 
 import flax.linen as nn
@@ -102,13 +101,11 @@ FAST = {
     'dense': {'xla': xla.dense, 'cpu': cpu.dense},
     'gelu': {'xla': xla.gelu, 'cpu': cpu.gelu},
     'attention': {
-        name: table.implementation(name, interpret=True)
-        for name in ('recomputed', 'blocked', 'flash', 'mosaic')
+        name: table.implementation(name) for name in ('recomputed', 'blocked', 'flash', 'mosaic')
     },
-    'add_and_norm': {name: table.implementation(name, interpret=True) for name in ('xla', 'fused')},
+    'add_and_norm': {name: table.implementation(name) for name in ('xla', 'fused')},
     'cross_entropy': {
-        name: table.implementation(name, interpret=True)
-        for name in ('two passes', 'cpu', 'one pass', 'rowwise')
+        name: table.implementation(name) for name in ('two passes', 'cpu', 'one pass', 'rowwise')
     },
 }
 SITES = {'attention': dropout.ATTENTION, 'add_and_norm': dropout.MLP_OUT}
@@ -358,9 +355,7 @@ def test_log_sum_exp_is_scipy_s_for_large_masked_and_equal_values(in_one_pass):
         ops.cross_entropy,
         xla.cross_entropy,
         cpu.cross_entropy,
-        pytest.param(
-            functools.partial(gpu_cross_entropy.cross_entropy, interpret=True), marks=KERNEL
-        ),
+        pytest.param(gpu_cross_entropy.cross_entropy, marks=KERNEL),
     ],
 )
 @pytest.mark.parametrize('target', [10, 40_993])

@@ -63,7 +63,7 @@ def test_a_broken_kernel_is_found_and_one_that_is_right_passes(monkeypatch, name
         return found.at[(0, 3, 0)[: found.ndim]].add(wrong)
 
     monkeypatch.setattr(module, function, broken)
-    found = self_check.failure(KERNELS[name], size, length, jax.devices('cpu')[0], interpret=True)
+    found = self_check.failure(KERNELS[name], size, length, jax.devices('cpu')[0])
     assert re.search(SAID[how], str(found))
 
 

@@ -57,7 +57,7 @@ def test_the_implementation_follows_choice_device_and_dtype(
     [
         ('attention', H200, 48, 'a power of two'),
         ('attention', V5E, 64, 'not a TPU'),
-        ('add_and_norm', CPU, 100, 'width .*, not 100: use'),
+        ('add_and_norm', CPU, 100, 'width .*, not a CPU, 100 and'),
     ],
 )
 def test_a_kernel_that_cannot_be_is_one_line_that_names_the_field(operation, device, size, why):

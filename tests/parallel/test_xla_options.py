@@ -39,5 +39,5 @@ def test_a_run_records_them_and_says_what_differs(monkeypatch):
 def test_the_check_of_a_kernel_is_compiled_with_them(monkeypatch):
     monkeypatch.setattr(xla_options, 'of', lambda platform: {f'no_option_for_{platform}': True})
     kernel = next(kernel for kernel in table.KERNELS if kernel.name == 'fused')
-    reason = self_check.failure(kernel, 32, 10, jax.devices('cpu')[0], interpret=True)
+    reason = self_check.failure(kernel, 32, 10, jax.devices('cpu')[0])
     assert 'no_option_for_cpu' in str(reason)

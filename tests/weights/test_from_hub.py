@@ -208,16 +208,7 @@ def test_a_branch_is_loaded_by_its_name(server, trained, tmp_path, monkeypatch):
         assert same_params(gpt1_jax.load(f'hf:{name}'), gpt1_jax.load(trained.path, step=step))
 
 
-def test_flags_of_one_direction_are_refused_in_the_other(trained, monkeypatch):
+def test_one_direction_is_given(trained, monkeypatch):
     assert refusal(run_main, monkeypatch, export=str(trained.path), source='x') == (
         'give either --export=RUN or --source=DIR_OR_FILE'
-    )
-    for name, value in {'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
-        assert (
-            refusal(run_main, monkeypatch, source='x', **{name: value})
-            == f'--{name} needs --export'
-        )
-    assert (
-        refusal(run_main, monkeypatch, export=str(trained.path), n_head=4)
-        == '--n_head needs --source'
     )

@@ -60,5 +60,5 @@ def of(config: Mapping[str, Any]) -> Task:
     if config['task'] == 'custom':
         if config.get('custom') is None:
             raise UserError('config.task = custom goes with --data=FILE, or with config.custom')
-        return own.task(**config['custom'], labels=config.get('labels'))
+        return own.of(config['custom'], config.get('labels'))
     return get(config['task'])

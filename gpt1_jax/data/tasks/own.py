@@ -51,14 +51,16 @@ class File:
 def table_rows(path: str, how: How = How()) -> Iterator[Row | Bad]:
     """Yields the rows of a labelled file, where .txt is a table.
 
-    UserError after the last row if no row has a needed column.
+    UserError after the last row if no row has a needed column. Rows of a table in memory (`saved`)
+    count from 0.
     """
     kind = files_lib.kind(path)
+    in_memory = storage.path(path).parent == storage.cache('tables')
     known: dict[str, None] = {}
-    for row in readers.rows(path, how, 'csv' if kind == 'txt' else kind):
+    for number, row in enumerate(readers.rows(path, how, 'csv' if kind == 'txt' else kind)):
         if isinstance(row, Row) and isinstance(row.fields, dict):
             known |= dict.fromkeys(row.fields)
-        yield row
+        yield row._replace(where=f'{path}: row {number}') if in_memory else row
     if known:
         rows_lib.check_columns(path, how.needed, list(known))
 
@@ -176,6 +178,18 @@ class Table(File):
         if self.name not in found and self.name != 'dev':
             raise UserError(f'{directory}: no table for the split {self.name!r}')
         return [found.get(self.name, found['train'])]
+
+
+def of(fields: Mapping[str, Any], labels: Sequence[str] | None = None) -> Task:
+    """The Task of a plain dict of configs/custom.py's fields. Arguments and errors as in `task`.
+
+    UserError also for a field that is missing or unknown.
+    """
+    try:
+        given = inspect.signature(task).bind(**fields, labels=labels)
+    except TypeError as error:
+        raise UserError(f'config.custom: {error}') from None
+    return task(*given.args, **given.kwargs)
 
 
 def task(
@@ -378,6 +392,10 @@ def is_frame(value: Any) -> bool:
 
 def records_of(frame: Any) -> list[dict]:
     """The rows of a table in memory as {column: value}."""
+    names = list(getattr(frame, 'column_names', None) or frame.columns)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UserError(f'the table has {names.count(twice[0])} columns called {twice[0]!r}')
     method = next(each for each in _RECORDS if hasattr(frame, each))
     given = ('records',) if method == 'to_dict' else ()
     return [

@@ -47,42 +47,41 @@ FORWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 
 
-def flash_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
+def flash_attention(qkv: jax.Array, drop: dropout.Dropout) -> jax.Array:
     """ops.attention, up to rounding. Each device computes its rows and heads.
 
-    qkv: float32, bfloat16 or float16, E a power of two of at least 16. interpret: interpret the
-    kernels, on any device.
+    qkv: float32, bfloat16 or float16, E a power of two of at least 16.
     """
     L = qkv.shape[1]
     # Padding to whole tiles is after all queries, so causal attention does not see it.
     step = min(BACKWARD.queries, max(16, pl.next_power_of_2(L)))
     padded = jnp.pad(qkv, ((0, 0), (0, -L % step), (0, 0), (0, 0), (0, 0)))
-    return _attention(padded, per_device.words(drop), drop.rate, interpret)[:, :L]
+    return _attention(padded, per_device.words(drop), drop.rate)[:, :L]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _attention(qkv, words, rate, interpret):
-    return _forward(qkv, words, rate, interpret)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _attention(qkv, words, rate):
+    return _forward(qkv, words, rate)[0]
 
 
-def _attention_forward(qkv, words, rate, interpret):
-    out, log_sums = _forward(qkv, words, rate, interpret)
+def _attention_forward(qkv, words, rate):
+    out, log_sums = _forward(qkv, words, rate)
     return out, (qkv, words, out, log_sums)
 
 
-def _attention_backward(rate, interpret, saved, d_out):
+def _attention_backward(rate, saved, d_out):
     qkv, words, out, log_sums = saved
     # The gradient of a softmax is p * (dp - sum(p * dp)). This sum over a row equals the sum of
     # d_out * out, here without dropout's scale, which the kernel leaves to the end.
     unscaled = out.astype(jnp.float32) * (1 - rate)
     means = jnp.einsum('blhe,blhe->bhl', d_out.astype(jnp.float32), unscaled)
-    return _backward(qkv, words, d_out, log_sums, means, rate, interpret), None
+    return _backward(qkv, words, d_out, log_sums, means, rate), None
 
 
 _attention.defvjp(_attention_forward, _attention_backward)
 
 
-def _forward(qkv, words, rate, interpret):
+def _forward(qkv, words, rate):
     """(out [B, L, H, E], log2 of each row's sum of exponentials, float32[B, H, L])."""
 
     def kernel(words, qkv):
@@ -99,13 +98,12 @@ def _forward(qkv, words, rate, interpret):
                 jax.ShapeDtypeStruct((B, L, H, E), qkv.dtype),
                 jax.ShapeDtypeStruct((B, H, L), jnp.float32),
             ],
-            interpret=interpret,
         )(words, qkv, qkv, qkv)
 
     return per_device.on_each(kernel, (words, qkv), ('w', 'BL3HE'), ('BLHE', 'BHL'))
 
 
-def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
+def _backward(qkv, words, d_out, log_sums, means, rate):
     """The gradient of qkv."""
 
     def kernel(words, qkv, *others):
@@ -127,7 +125,6 @@ def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
             ],
             out_specs=pl.BlockSpec((None, tiles.keys, 3, None, E), lambda i, h, b: (b, i, 0, h, 0)),
             out_shape=jax.ShapeDtypeStruct(qkv.shape, qkv.dtype),
-            interpret=interpret,
         )(words, qkv, qkv, qkv, *others)
 
     return per_device.on_each(

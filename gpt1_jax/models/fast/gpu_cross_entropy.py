@@ -30,27 +30,21 @@ LOG2E = math.log2(math.e)  # GPUs compute 2^x, so logits are multiplied by log2(
 LEAST = -3e38
 
 
-def cross_entropy(
-    hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any, interpret: bool = False
-) -> jax.Array:
-    """ops.cross_entropy, up to rounding. interpret: interpret the kernel, on any device."""
-    return _cross_entropy(hidden, rows, targets, dtype, interpret)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def _cross_entropy(hidden, rows, targets, dtype, interpret):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any) -> jax.Array:
+    """ops.cross_entropy, up to rounding."""
     logits = xla.matmul(hidden, xla.padded(rows), 1, dtype)
-    (loss,) = _losses(logits, targets, rows.shape[0], False, interpret)
+    (loss,) = _losses(logits, targets, rows.shape[0], False)
     return loss
 
 
-def _saving(hidden, rows, targets, dtype, interpret):
+def _saving(hidden, rows, targets, dtype):
     logits = xla.matmul(hidden, xla.padded(rows), 1, dtype)
-    loss, by_logit = _losses(logits, targets, rows.shape[0], True, interpret)
+    loss, by_logit = _losses(logits, targets, rows.shape[0], True)
     return loss, (hidden, rows, by_logit)
 
 
-def _gradient(dtype, interpret, saved, by_loss):
+def _gradient(dtype, saved, by_loss):
     hidden, rows, by_logit = saved
     by_logit = by_logit.astype(hidden.dtype)
 
@@ -63,10 +57,10 @@ def _gradient(dtype, interpret, saved, by_loss):
     return by_hidden, by_rows[: rows.shape[0]], None
 
 
-_cross_entropy.defvjp(_saving, _gradient)
+cross_entropy.defvjp(_saving, _gradient)
 
 
-def _losses(logits, targets, real, with_gradient, interpret):
+def _losses(logits, targets, real, with_gradient):
     """Returns (loss float32[T],), or with_gradient also softmax - one-hot [T, R].
 
     The gradient is in the memory of the logits.
@@ -91,7 +85,6 @@ def _losses(logits, targets, real, with_gradient, interpret):
                 jax.ShapeDtypeStruct((T, R), logits.dtype),
             ][:results],
             input_output_aliases={0: 1} if with_gradient else {},
-            interpret=interpret,
         )(logits, targets)
 
     return per_device.on_each(

@@ -27,29 +27,24 @@ BACKWARD = 4
 
 
 def add_and_norm(
-    x: jax.Array,
-    a: jax.Array,
-    scale: jax.Array,
-    bias: jax.Array,
-    drop: dropout.Dropout,
-    interpret: bool = False,
+    x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: dropout.Dropout
 ) -> jax.Array:
-    """ops.add_and_norm, up to rounding. interpret: interpret the kernels, on any device."""
-    return _add_and_norm(x, a, scale, bias, per_device.words(drop), drop.rate, interpret)
+    """ops.add_and_norm, up to rounding."""
+    return _add_and_norm(x, a, scale, bias, per_device.words(drop), drop.rate)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
-def _add_and_norm(x, a, scale, bias, words, rate, interpret):
-    return _saving(x, a, scale, bias, words, rate, interpret)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def _add_and_norm(x, a, scale, bias, words, rate):
+    return _saving(x, a, scale, bias, words, rate)[0]
 
 
-def _saving(x, a, scale, bias, words, rate, interpret):
-    y, normed, inverse = _forward(x, a, scale, bias, words, rate, interpret)
+def _saving(x, a, scale, bias, words, rate):
+    y, normed, inverse = _forward(x, a, scale, bias, words, rate)
     return y, (normed, inverse, scale, words)
 
 
-def _gradient(rate, interpret, saved, dy):
-    dx, da, sums = _backward(*saved, dy, rate, interpret)
+def _gradient(rate, saved, dy):
+    dx, da, sums = _backward(*saved, dy, rate)
     by_scale, by_bias = jnp.sum(sums, (0, 1))
     return dx, da, by_scale, by_bias, None
 
@@ -57,7 +52,7 @@ def _gradient(rate, interpret, saved, dy):
 _add_and_norm.defvjp(_saving, _gradient)
 
 
-def _forward(x, a, scale, bias, words, rate, interpret):
+def _forward(x, a, scale, bias, words, rate):
     """(y, the normalised vectors [B, L, D], 1 / their standard deviation, float32[B, L])."""
 
     def kernel(words, x, a, scale, bias):
@@ -72,7 +67,6 @@ def _forward(x, a, scale, bias, words, rate, interpret):
             out_specs=[vectors, vectors, pl.BlockSpec((None, rows), lambda i, b: (b, i))],
             out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, L), jnp.float32)],
-            interpret=interpret,
         )(words, x, a, scale, bias)
 
     return per_device.on_each(
@@ -80,7 +74,7 @@ def _forward(x, a, scale, bias, words, rate, interpret):
     )
 
 
-def _backward(normed, inverse, scale, words, dy, rate, interpret):
+def _backward(normed, inverse, scale, words, dy, rate):
     """Returns dx, da, and the gradients of scale and bias as float32[B, S, 2, D].
 
     The last must be added up over B and S.
@@ -100,7 +94,6 @@ def _backward(normed, inverse, scale, words, dy, rate, interpret):
             out_specs=[vectors, vectors, sums],
             out_shape=[jax.ShapeDtypeStruct(dy.shape, dy.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, S, 2, D), jnp.float32)],
-            interpret=interpret,
         )(words, normed, inverse, scale, dy)
 
     return per_device.on_each(

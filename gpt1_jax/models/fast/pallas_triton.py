@@ -14,6 +14,8 @@ from typing import Any
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
+from gpt1_jax.models.fast import table
+
 dot = triton.dot  # of two tiles, summed in float32
 load = triton.load  # of a reference's elements where a mask is true
 store = triton.store
@@ -25,5 +27,8 @@ def call(kernel: Callable, warps: int, stages: int | None = None, **how: Any) ->
     warps: groups of 32 threads of a program. stages: tiles being loaded ahead.
     """
     return pallas.pallas_call(
-        kernel, compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages), **how
+        kernel,
+        compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages),
+        interpret=table.interpreted(),
+        **how,
     )

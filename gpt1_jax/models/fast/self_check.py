@@ -88,17 +88,14 @@ def _kernels(config):
     ]
 
 
-def failure(
-    kernel: table.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False
-) -> str | None:
+def failure(kernel: table.Kernel, size: int, length: int, device: jax.Device) -> str | None:
     """Returns None, or one line on the problem of a kernel on a device.
 
     size: of a head, the width, or the vocabulary. length: of the longest sequence; the sequence
-    shorter by one token, which has another tiling, is also checked. interpret: interpret the
-    kernel, on any device.
+    shorter by one token, which has another tiling, is also checked.
     """
     try:
-        return _unfit(device) or _wrong(kernel, size, length, device, interpret)
+        return _unfit(device) or _wrong(kernel, size, length, device)
     except Exception as error:  # any: of a missing module, a compiler, the device
         return f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'
 
@@ -112,12 +109,12 @@ def _unfit(device):
     return f'compute capability {capability}, bfloat16 needs {CAPABILITY} of an NVIDIA GPU'
 
 
-def _wrong(kernel, size, length, device, interpret):
+def _wrong(kernel, size, length, device):
     """Names a kernel's first result that is too far from the definition, or None.
 
     The definition is computed in float32.
     """
-    ours = _called(kernel.operation, table.implementation(kernel.name, interpret))
+    ours = _called(kernel.operation, table.implementation(kernel.name))
     plain = _called(kernel.operation, getattr(ops, kernel.operation))
     for training in kernel.training:
         key = dropout.Key(*map(jnp.uint32, (SEED, STEP, FIRST_ROW))) if training else None

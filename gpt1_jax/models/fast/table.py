@@ -106,7 +106,7 @@ def _of_device(choice):
                 others[-1].key is not None,
                 x.shape[1],
             )
-            return implementation(name, platform == 'cpu')(x, *others)
+            return implementation(name)(x, *others)
 
         return function
 
@@ -114,7 +114,7 @@ def _of_device(choice):
         name = choose(
             'cross_entropy', choice, platform, device_kind, hidden.dtype, rows.shape[0], True
         )
-        return implementation(name, platform == 'cpu')(hidden, rows, targets, dtype)
+        return implementation(name)(hidden, rows, targets, dtype)
 
     ours = cpu if platform == 'cpu' else xla
     return plain.Ops(
@@ -149,6 +149,11 @@ def device() -> tuple[str, str]:
     """
     found = jax.sharding.get_abstract_mesh().abstract_device or jax.devices()[0]
     return found.platform, found.device_kind
+
+
+def interpreted() -> bool:
+    """Returns whether kernels are interpreted: on a CPU, for tests."""
+    return device()[0] == 'cpu'
 
 
 # Attention and the residual norm
@@ -253,16 +258,12 @@ OTHERS: dict[str, Callable] = {
 verdicts: dict[tuple[str, str, int, int], str | None] = {}
 
 
-def implementation(name: str, interpret: bool = False) -> Callable:
-    """Returns the function of a name that `choose` returned.
-
-    interpret: interpret our kernels, on any device.
-    """
+def implementation(name: str) -> Callable:
+    """Returns the function of a name that `choose` returned."""
     if name in OTHERS:
         return OTHERS[name]
     module, function = next(kernel.function for kernel in KERNELS if kernel.name == name).split('.')
-    found = getattr(importlib.import_module(f'gpt1_jax.models.fast.{module}'), function)
-    return functools.partial(found, interpret=interpret) if name != 'cudnn' else found
+    return getattr(importlib.import_module(f'gpt1_jax.models.fast.{module}'), function)
 
 
 def choose(
@@ -307,18 +308,14 @@ def choose(
                 and _auto_applies(kernel, device_kind, dtype, size, length)
             ):
                 return kernel.name
-        # On a CPU kernels are interpreted, which is for tests
         elif fits and platform in (kernel.platform, 'cpu'):
             return kernel.name
         else:
-            needed = f'a {kernel.platform.upper()}, not a {platform.upper()}'
-            if platform in (kernel.platform, 'cpu'):
-                needed = (
-                    f'sequences of at most {kernel.longest:,} tokens, not {length:,}'
-                    if kernel.takes(size)
-                    else f'a {kernel.sizes}, not {size}'
-                )
-            raise UserError(f"model.kernels = {choice!r} needs {needed}: use 'xla'")
+            raise UserError(
+                f'model.kernels = {choice!r} needs a {kernel.platform.upper()}, a {kernel.sizes} '
+                f'and at most {kernel.longest:,} tokens, not a {platform.upper()}, {size} and '
+                f"{length:,}: use 'xla'"
+            )
     return otherwise
 
 

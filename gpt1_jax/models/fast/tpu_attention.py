@@ -26,7 +26,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.fast import per_device
+from gpt1_jax.models.fast import per_device, table
 from gpt1_jax.parallel.sharding import extent
 
 # Queries that a program works on at a time. Sequences are padded to a multiple of it
@@ -36,11 +36,10 @@ MASKED = -1e30  # the score of a later key
 Q, K, V = range(3)
 
 
-def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
+def tpu_attention(qkv: jax.Array, drop: dropout.Dropout) -> jax.Array:
     """ops.attention, up to rounding. Each device computes its rows and heads.
 
-    qkv: float32 or bfloat16, E 64 or a multiple of 128, L at most 1,024. interpret: interpret the
-    kernels, on any device.
+    qkv: float32 or bfloat16, E 64 or a multiple of 128, L at most 1,024.
     """
     B, L, _, H, E = qkv.shape
     if extent('tensor') == 1 or H % extent('tensor'):  # the heads are not divided over devices
@@ -48,7 +47,7 @@ def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False
     # Padding is after all queries, so causal attention does not see it.
     padding = [(0, 0)] * qkv.ndim
     padding[1] = (0, -L % BLOCK)
-    out = _attention(jnp.pad(qkv, padding), per_device.words(drop), E, drop.rate, interpret)
+    out = _attention(jnp.pad(qkv, padding), per_device.words(drop), E, drop.rate)
     return out[:, :L].reshape(B, L, H, E)
 
 
@@ -56,22 +55,22 @@ def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False
 # divided over devices.
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
-def _attention(qkv, words, E, rate, interpret):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _attention(qkv, words, E, rate):
     """[B, L, H * E] or [B, L, H, E]."""
-    call = functools.partial(_forward, E=E, rate=rate, interpret=interpret)
+    call = functools.partial(_forward, E=E, rate=rate)
     return per_device.on_each(
         call, (words, qkv), ('w', _layout(qkv)), _layout(qkv).replace('3', '')
     )
 
 
-def _saving(qkv, words, E, rate, interpret):
-    return _attention(qkv, words, E, rate, interpret), (qkv, words)
+def _saving(qkv, words, E, rate):
+    return _attention(qkv, words, E, rate), (qkv, words)
 
 
-def _gradient(E, rate, interpret, saved, d_out):
+def _gradient(E, rate, saved, d_out):
     qkv, words = saved
-    call = functools.partial(_backward, E=E, rate=rate, interpret=interpret)
+    call = functools.partial(_backward, E=E, rate=rate)
     layouts = ('w', _layout(qkv), _layout(qkv).replace('3', ''))
     return per_device.on_each(call, (words, qkv, d_out), layouts, _layout(qkv)), None
 
@@ -87,7 +86,7 @@ def _layout(qkv):
 # What one device computes
 
 
-def _forward(words, qkv, *, E, rate, interpret):
+def _forward(words, qkv, *, E, rate):
     """[B, L, H * E] or [B, L, H, E], of a device's rows and heads."""
     filled = _filled(qkv, 3, E)
     B = filled.shape[0]
@@ -106,7 +105,7 @@ def _forward(words, qkv, *, E, rate, interpret):
         compiler_params=pltpu.CompilerParams(dimension_semantics=('parallel', 'parallel')),
         cost_estimate=_cost(filled, E, products=2, arrays=4),
         name='tpu_attention_forward',
-        interpret=interpret,
+        interpret=table.interpreted(),
     )(_mask_bits(words, B, width // E), filled, filled, filled)
     return _cut(
         out,
@@ -115,7 +114,7 @@ def _forward(words, qkv, *, E, rate, interpret):
     )
 
 
-def _backward(words, qkv, d_out, *, E, rate, interpret):
+def _backward(words, qkv, d_out, *, E, rate):
     """Computes the gradient of a device's qkv.
 
     The third index of the grid stands for q, k and v. The first of its three programs computes all
@@ -143,7 +142,7 @@ def _backward(words, qkv, d_out, *, E, rate, interpret):
         ),
         cost_estimate=_cost(filled, E, products=5, arrays=7),
         name='tpu_attention_backward',
-        interpret=interpret,
+        interpret=table.interpreted(),
     )(_mask_bits(words, B, width // E), filled, filled, filled, _filled(d_out, 1, E))
     return _cut(gradient, 3, qkv.shape)
 
