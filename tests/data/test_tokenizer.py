@@ -123,10 +123,12 @@ def test_unknown_characters_are_one_token_each_and_stop_merges(tmp_path):
 
 
 def test_a_published_vocabulary_that_shards_cannot_hold_is_refused(tmp_path):
-    files = write_published(tmp_path, [str(i) for i in range(65_536)])
-    assert refusal(from_published, *files).endswith(
-        'has 65,536 pieces, at most 65,535 fit token shards'
-    )
+    merges = [f'a {i}' for i in range(65_532)]
+    pieces = ['<unk>', 'a', 'a</w>', *(merge.replace(' ', '') for merge in merges), '\n</w>']
+    files = write_published(tmp_path, pieces, ['#version: 0.2', *merges])
+    assert 'has 65536 pieces' in refusal(from_published, *files)
+    files = write_published(tmp_path, [*pieces[:-2], '\n</w>'], ['#version: 0.2', *merges[:-1]])
+    assert from_published(*files).vocab_size == 65_535
 
 
 def test_decode_puts_spaces_and_line_breaks_back_and_names_specials_and_unknowns(own, tmp_path):
