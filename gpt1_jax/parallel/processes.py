@@ -77,15 +77,15 @@ def start(
     timer = threading.Timer(WAIT_S, _give_up, [others])
     timer.start()
     try:
-        # In a thread, because it waits outside of Python and would block signals
-        futures.ThreadPoolExecutor(1).submit(
-            jax.distributed.initialize,
-            coordinator,
-            processes,
-            process,
-            initialization_timeout=2 * WAIT_S,
-            heartbeat_timeout_seconds=HEARTBEAT_S,
-        ).result()
+        _in_a_thread(
+            lambda: jax.distributed.initialize(
+                coordinator,
+                processes,
+                process,
+                initialization_timeout=2 * WAIT_S,
+                heartbeat_timeout_seconds=HEARTBEAT_S,
+            )
+        )
     except (RuntimeError, ValueError, OSError) as error:  # OSError: no metadata server of TPUs
         if isinstance(error, ValueError) and not named:
             _check_launcher()
@@ -103,6 +103,24 @@ def start(
         sys.stdout = open(os.devnull, 'w', encoding='utf-8')
     hosts = _gathered(socket.gethostname(), 64)
     print('processes: ' + ', '.join(f'{i} on {host}' for i, host in enumerate(hosts)), flush=True)
+
+
+def _in_a_thread(function):
+    """Call a function in a thread, because it waits outside of Python and would block signals.
+
+    Its exceptions are raised here. The end of this process does not wait for it, as it would for a
+    thread of a pool.
+    """
+    outcome: futures.Future = futures.Future()
+
+    def run():
+        try:
+            outcome.set_result(function())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    outcome.result()
 
 
 def _give_up(others):
