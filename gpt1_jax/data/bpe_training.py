@@ -60,17 +60,15 @@ def train(
     learned, with a notice on stderr. Equal counts give equal vocabularies. UserError for an empty
     corpus or sizes that are out of range.
     """
-    vocabulary_size(merges, vocab_size)  # raises if the size is out of range for any text
+    room = _most_characters(merges, vocab_size)
     counts = (
         words_or_texts
         if isinstance(words_or_texts, Mapping)
         else count_words(map(text_lib.Part, words_or_texts))
     )
     ranked = _alphabet(counts)
-    # How many characters leave room for a merge
-    room = len(ranked) if vocab_size is None else vocab_size - vocabulary_size(1, None) + 1
     if len(ranked) > room:
-        tokenizer, size = _of_frequent_characters(counts, ranked, vocab_size, max(1, room // 2))
+        tokenizer, size = _of_frequent_characters(counts, ranked, merges, vocab_size, room)
     else:
         tokenizer, size = _learned(counts, ranked, merges, vocab_size)
     if tokenizer.vocab_size < size:
@@ -115,16 +113,37 @@ def _learned(counts, characters, merges, vocab_size, **options):
     return Tokenizer(model.getvalue(), vocab_size=trained, newline_id=1), size
 
 
-def _of_frequent_characters(counts, ranked, vocab_size, n):
-    """As `_learned`, but only the n most frequent characters get a token."""
-    frequent = ''.join(ranked[:n])
-    endings = _endings(counts, set(frequent)) or {frequent[0]: 1}
+def _of_frequent_characters(counts, ranked, merges, vocab_size, room):
+    """As `_learned`, but only the most frequent characters get a token, `room` at most.
+
+    They get at most half of vocab_size, or more if the text has too few merges to fill the rest.
+    """
+    n = room if vocab_size is None else max(1, room // 2)
+    size = n + 1
+    tokenizer = None
+    while tokenizer is None or tokenizer.vocab_size < size and n < room:
+        if tokenizer is not None:
+            n = min(room, n + size - tokenizer.vocab_size)
+        frequent = ''.join(ranked[:n])
+        endings = _endings(counts, set(frequent)) or {frequent[0]: 1}
+        tokenizer, size = _learned(endings, frequent, merges, vocab_size, required_chars=frequent)
     print(
         f'notice: of {len(ranked):,} characters only the {n:,} most frequent have a token each, '
         'the others are spelt as bytes: a larger vocabulary has room for more',
         file=sys.stderr,
     )
-    return _learned(endings, frequent, None, vocab_size, required_chars=frequent)
+    return tokenizer, size
+
+
+def _most_characters(merges, vocab_size):
+    """The most characters that leave room for the merges, or for one merge in vocab_size rows.
+
+    UserError as in `vocabulary_size`.
+    """
+    least = vocabulary_size(merges, vocab_size)  # with one character
+    if vocab_size is None:
+        return LARGEST_VOCABULARY - least + 1
+    return vocab_size - vocabulary_size(1, None) + 1
 
 
 def _endings(counts, alphabet):

@@ -13,7 +13,7 @@ from gpt1_jax.data.published import from_published
 from gpt1_jax.data.tokenizer import Tokenizer
 from refusal import refusal
 from released_words import words
-from shared import ENCODER, MERGES, VOCABULARY, needs_vocabulary
+from shared import CASES, ENCODER, MERGES, VOCABULARY, needs_cases, needs_vocabulary
 
 TEXT = 'The cat sat on the mat. The cat ate the rat.\nThat is that, said the cat — naïvely.'
 
@@ -122,13 +122,11 @@ def test_unknown_characters_are_one_token_each_and_stop_merges(tmp_path):
     assert small.encode('a\n\nc') == [4, 10, 6]
 
 
-def test_a_published_vocabulary_that_shards_cannot_hold_is_refused(tmp_path):
-    merges = [f'a {i}' for i in range(65_532)]
-    pieces = ['<unk>', 'a', 'a</w>', *(merge.replace(' ', '') for merge in merges), '\n</w>']
-    files = write_published(tmp_path, pieces, ['#version: 0.2', *merges])
-    assert 'has 65536 pieces' in refusal(from_published, *files)
-    files = write_published(tmp_path, [*pieces[:-2], '\n</w>'], ['#version: 0.2', *merges[:-1]])
-    assert from_published(*files).vocab_size == 65_535
+def test_a_published_vocabulary_that_shards_cannot_hold_is_refused(tmp_path, monkeypatch):
+    files = write_published(tmp_path)
+    most = 'gpt1_jax.data.published.LARGEST_VOCABULARY'
+    monkeypatch.setattr(most, len(SMALL_ENCODER) - 1)
+    assert f'has {len(SMALL_ENCODER)} pieces' in refusal(from_published, *files)
 
 
 def test_decode_puts_spaces_and_line_breaks_back_and_names_specials_and_unknowns(own, tmp_path):
@@ -174,7 +172,7 @@ def test_a_vocabulary_has_the_size_that_was_asked_for_or_as_many_merges_as_the_c
     assert 'the' in found.decode(range(258, 264))
 
 
-def test_a_vocabulary_smaller_than_the_characters_spells_the_rare_ones_as_bytes(capfd):
+def test_a_vocabulary_smaller_than_the_characters_spells_the_rare_ones_as_bytes(monkeypatch, capfd):
     characters = ''.join(chr(0x4E00 + i) for i in range(300))
     counts = {char * 2: 1000 - i for i, char in enumerate(characters)} | {'ab': 2000}
     for size in (300, 500):
@@ -186,6 +184,14 @@ def test_a_vocabulary_smaller_than_the_characters_spells_the_rare_ones_as_bytes(
         assert found.decode(found.encode(characters)) == characters
     assert bpe_training.train(counts, vocab_size=700).vocab_size == 700
     assert 'characters' not in capfd.readouterr().err
+    monkeypatch.setattr(bpe_training, 'LARGEST_VOCABULARY', 500)  # of the default size as well
+    assert bpe_training.train(counts, merges=100).vocab_size == 500
+
+
+@needs_cases
+def test_chinese_text_gets_the_vocabulary_that_was_asked_for():
+    text = (CASES / 'vocabulary_below_characters' / 'zh.txt').read_text('utf-8')
+    assert bpe_training.train([text], vocab_size=1000).vocab_size == 1000
 
 
 def test_equal_counts_give_the_same_vocabulary_and_others_another():
