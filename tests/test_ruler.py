@@ -20,7 +20,7 @@ from tiny import ROOT
 # `a, b = c, d`, per 1,000 lines of code. comments: lines that are a comment, at least, in percent of
 # the lines of code.
 CEILINGS = {
-    'gpt1_jax': {'tokens': 140_650, 'long': 0.1, 'ternary': 23.5, 'packed': 0.4, 'comments': 2.9},
+    'gpt1_jax': {'tokens': 140_800, 'long': 0.1, 'ternary': 23.5, 'packed': 0.4, 'comments': 2.9},
     'experiments': {'tokens': 49_850, 'long': 0.1, 'ternary': 29, 'packed': 0.9, 'comments': 1.4},
     'configs': {'tokens': 6_100, 'long': 0.1, 'ternary': 1.2, 'packed': 0.0, 'comments': 15.9},
     'tests': {'tokens': 186_700, 'long': 0.4, 'ternary': 7.1, 'packed': 0.9, 'comments': 1.3},

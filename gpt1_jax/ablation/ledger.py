@@ -50,34 +50,38 @@ TOO_GOOD = 1.0  # nats a token: more than any honest idea has brought here
 DIVERGED = 0.5  # nats above the median of an idea's differences
 Pairs = Sequence[tuple[dict, dict]]  # rows of results.jsonl, of the same seed
 
-_COMPARED = ('idea', 'changes', 'code', 'baseline', 'verdict')
-# The fields of each stage's lines
-FIELDS: dict[str, tuple[str, ...]] = {
+_NUMBER = (int, float)
+_OPTIONAL = (int, float, type(None))
+_COMPARED: dict[str, Any] = {'idea': str, 'changes': dict, 'code': dict}
+_COMPARED |= {'baseline': str, 'verdict': str}
+# The fields of each stage's lines, and their types
+FIELDS: dict[str, dict[str, Any]] = {
     'screen': _COMPARED,
-    'confirm': (*_COMPARED, 'planned'),
-    'planned': ('ideas', 'baseline', 'seeds', 'updates'),
-    'adopt': ('idea', 'changes', 'code', 'of'),
-    'timed': ('minutes', 'baseline', 'updates'),
+    'confirm': _COMPARED | {'planned': str},
+    'planned': {'ideas': dict, 'baseline': str, 'seeds': list, 'updates': int},
+    'adopt': {'idea': str, 'changes': dict, 'code': dict, 'of': str},
+    'timed': {'minutes': _NUMBER, 'baseline': str, 'updates': int},
 }
-MEASURED = (  # of a comparison whose trials did not fail
-    'seeds',
-    'updates',
-    'differences',
-    'nats',
-    'bits',
-    'p',
-    'least',
-    'speed',
-    'equal_time',
-    'warning',
-)
+MEASURED: dict[str, Any] = {  # of a comparison whose trials did not fail
+    'seeds': list,
+    'updates': int,
+    'runs': list,
+    'differences': (list, type(None)),
+    'nats': (list, type(None)),
+    'bits': (list, type(None)),
+    'p': _OPTIONAL,
+    'least': _NUMBER,
+    'speed': _NUMBER,
+    'equal_time': _OPTIONAL,
+    'warning': (str, type(None)),
+}
 
 
 def read(out: pathlib.Path, trials: Iterable[dict] = ()) -> list[dict]:
     """Returns the lines.
 
-    trials: rows of results.jsonl. UserError naming the line if a field is missing, if a line was
-    changed or taken out, and if a trial was trained after a line that is not there.
+    trials: rows of results.jsonl. UserError naming the line if a field is missing or damaged, if a
+    line was changed or taken out, and if a trial was trained after a line that is not there.
     """
     file = out / FILE
     rows = results.read(file, {'stage': str}, continued=True)
@@ -112,10 +116,12 @@ def check(rows: Sequence[dict], where: Any) -> set[str]:
 def _check_fields(row, where):
     if row['stage'] not in FIELDS:
         raise UserError(f'{where}: stage is {row["stage"]!r}, must be one of {", ".join(FIELDS)}')
-    measured = MEASURED if 'runs' in row else ()
-    for name in ('key', 'when', *FIELDS[row['stage']], *measured):
-        if name not in row:
-            raise UserError(f'{where}: has no field {name!r}')
+    wanted = {'key': str, 'when': str} | FIELDS[row['stage']]
+    if 'runs' in row:
+        wanted |= MEASURED
+    for name, kind in wanted.items():
+        if not isinstance(row.get(name, ...), kind):
+            raise UserError(f'{where}: its field {name!r} is missing or damaged')
 
 
 def head(rows: Sequence[dict]) -> str:

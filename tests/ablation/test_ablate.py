@@ -496,7 +496,7 @@ def edited(out, change):
         ),
         (
             lambda lines: [lines[0].replace('"equal_time"', '"equal_tima"'), *lines[1:]],
-            "line 1: has no field 'equal_time'",
+            "line 1: its field 'equal_time' is missing or damaged",
         ),
         (lambda lines: [lines[0].replace('"screen"', '"scream"'), *lines[1:]], 'line 1: stage is '),
     ],

@@ -11,7 +11,9 @@ from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data.rows import Bad, How, Row
 from gpt1_jax.errors import UserError
 
-MOST_GROUPS = 50_000  # and columns, of a file
+# Row groups of a file, columns of a file
+MOST_GROUPS = 50_000
+MOST_COLUMNS = 10_000
 LARGEST_GROUP = 2**33  # bytes of a row group
 # How many times its file's size a row group may have. Text has about five times, one repeated
 # letter thousands of times
@@ -112,6 +114,10 @@ def opened(path: str) -> Iterator[Any]:
 
 
 def _check(path, file):
+    if file.metadata.num_columns > MOST_COLUMNS:
+        raise UserError(
+            f'{path}: {file.metadata.num_columns:,} columns, more than {MOST_COLUMNS:,}'
+        )
     most = min(LARGEST_GROUP, max(rows_lib.LONGEST, MOST_TIMES * storage.size(path)))
     for group in range(file.num_row_groups):
         size = file.metadata.row_group(group).total_byte_size
