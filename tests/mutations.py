@@ -890,8 +890,8 @@ MUTATIONS = [
         (
             'one of several processes that is not told so works alone',
             'parallel/processes.py',
-            'for launcher in found:',
-            'for launcher in ():',
+            'if launcher:',
+            'if False:',
             'parallel/test_processes.py::test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to_be_alone',
         ),
         (

@@ -87,8 +87,9 @@ def _certify(config, out, name, minutes):
     ]
     if not places:
         known = {row['idea'] for row in rows if row['stage'] == 'confirm'}
-        confirmed = ', '.join(known) or 'none'
-        raise UserError(f'--certify={name}: is not confirmed; confirmed: {confirmed}')
+        raise UserError(
+            f'--certify={name}: is not confirmed; confirmed: {", ".join(known) or "none"}'
+        )
     place = places[-1]
     row = rows[place]
     base = config_file.with_fields(config.pretrain, ledger.adopted(rows[:place], out))

@@ -192,7 +192,8 @@ def recompute(contents: dict, file: pathlib.Path) -> dict:
     were computed again. UserError naming what does not agree."""
     rows = contents['ledger']
     heads = ledger.check(rows, f'{file}: ledger')
-    chosen = [row for row in rows if row['key'] == contents['confirmation']]
+    wanted = contents['confirmation'], contents['idea']
+    chosen = [row for row in rows if (row['key'], row.get('idea')) == wanted]
     if len(chosen) != 1 or chosen[0]['stage'] != 'confirm' or 'runs' not in chosen[0]:
         raise UserError(f'{file}: its ledger lacks the confirmation of {contents["idea"]!r}')
     (row,) = chosen

@@ -429,8 +429,9 @@ def confirmed(name: str, rows: Sequence[dict], baseline: str) -> dict:
     known = believed(rows)
     found = {row['idea']: row for row in rows if row['key'] in known}
     if name not in found:
-        names = ', '.join(found) or 'none'
-        raise UserError(f'--adopt={name}: is not confirmed and believed; believed: {names}')
+        raise UserError(
+            f'--adopt={name}: is not confirmed and believed; believed: {", ".join(found) or "none"}'
+        )
     if found[name]['baseline'] != baseline:
         raise UserError(f'--adopt={name}: was confirmed against {OTHER}')
     return found[name]

@@ -133,7 +133,7 @@ def prepare(
     )
     given, inputs['tokenizer'] = _tokenizer(config)
     inputs['shards'] = f'{config.shard_tokens} tokens'
-    local = storage.cache(target) if storage.remote(target) else target
+    local = storage.local(target)
     if replace and target == local:
         _remove_other(target, inputs, lock)
     for directory in {target, local}:

@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import pathlib
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -116,9 +117,9 @@ def _record(file, data, made_from, key):
 
 def read_record(file: pathlib.Path) -> dict:
     """The record of a shard. {} if it is missing, or too damaged to have its number of units."""
-    # TypeError if it is no object, ValueError if `units` is no number of units
-    with contextlib.suppress(UserError, KeyError, TypeError, ValueError):
+    # FileNotFoundError if it is missing, TypeError if it is no object
+    with contextlib.suppress(UserError, KeyError, TypeError, FileNotFoundError):
         record = storage.read_json(file.with_suffix('.json'))
-        itertools.islice((), record['units'])
-        return record
+        if 0 <= record['units'] <= sys.maxsize and isinstance(record['units'], int):
+            return record
     return {}

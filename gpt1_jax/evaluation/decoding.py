@@ -106,7 +106,7 @@ def _read(model, params, mesh, ids, cache=None):
     B, n = ids.shape
     if cache is None:
         cache = jax.tree.map(np.zeros_like, model.empty_cache(B))  # `forward` donates each leaf
-        # Placed as `forward` returns it: placed in another way it would compile it twice
+        # `forward` compiles once for each place of its cache, so the first is where it returns one
         cache = jax.device_put(cache, cache_sharding(mesh))
     length = 1 if n <= SHORT else min(CHUNK, model.config.n_ctx)
     for first in range(0, n, length):
@@ -118,7 +118,7 @@ def _read(model, params, mesh, ids, cache=None):
 
 
 def cache_sharding(mesh: Mesh) -> NamedSharding:
-    """Of a cache, whose second axis is the batch's."""
+    """How a cache is divided: its second axis is the batch's."""
     return NamedSharding(mesh, P(None, *sharding.BATCH))
 
 

@@ -147,10 +147,11 @@ def _check_launcher():
 
     Without this error each process would train by itself.
     """
-    found = [name for name in LAUNCHERS if os.environ.get(name, '1') not in ('', '1')]
+    several = (name for name in LAUNCHERS if os.environ.get(name, '1') not in ('', '1'))
+    launcher = next(several, None)
     if os.environ.get('JOB_COMPLETION_INDEX'):
-        found = ['JOB_COMPLETION_INDEX']  # an indexed Job of Kubernetes
-    for launcher in found:
+        launcher = 'JOB_COMPLETION_INDEX'  # an indexed Job of Kubernetes
+    if launcher:
         raise UserError(
             f'{launcher}={os.environ[launcher]} in the environment: this seems to be one of '
             f'several processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and {VARIABLES[2]}, '

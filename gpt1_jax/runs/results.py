@@ -196,7 +196,7 @@ class Log:
         self._writes = writes
         self._events = None
         self._tracker = None
-        self._file = storage.cache(path) if storage.remote(path) else path
+        self._file = storage.local(path)
         if not writes:
             return
         before = read(path, OF_A_STEP, continued=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpt1_jax import rules, storage
 from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, processes
 from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, workdir
 from gpt1_jax.training import loop, profiling
@@ -179,7 +180,13 @@ class Session:
         config = run.config
         total = job.intervals.total
         step = int(state.step)
-        self.trace = profiling.Trace(rules.span(config['profile']), run.path / 'profile')
+        span = rules.span(config['profile'])
+        if span and span[0] >= total:
+            raise UserError(
+                f'config.profile = {config["profile"]} cannot be recorded: the run ends at '
+                f'{total:,}'
+            )
+        self.trace = profiling.Trace(span, run.path / 'profile')
         workdir.describe(run, step, state.params, changes)
         if job.flops_per_token:  # in pretraining
             console.print_start(job, step)

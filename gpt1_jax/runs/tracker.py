@@ -40,7 +40,7 @@ class Events:
         self._file = (
             directory / f'events.out.tfevents.{int(time.time()):010}.{platform.node()}.{step:010}'
         )
-        self._local = storage.cache(self._file) if storage.remote(directory) else self._file
+        self._local = storage.local(self._file)
         first = not (directory.is_dir() and any(directory.iterdir()))
         self._local.parent.mkdir(parents=True, exist_ok=True)
         self._writer = RecordWriter(str(self._local))
@@ -102,9 +102,8 @@ class Tracker:
         first = not isinstance(found.get(service), str)
         name = f'{file.parent.name}-{secrets.token_hex(4)}' if first else found[service]
         self._known = set() if first else {_key(row) for row in known}
-        local = storage.cache(directory) if storage.remote(directory) else directory
         # wandb writes to DIR/wandb
-        how = {'id': name, 'dir': str(local)} if service == 'wandb' else {}
+        how = {'id': name, 'dir': str(storage.local(directory))} if service == 'wandb' else {}
         try:
             self._run = importlib.import_module(service).init(
                 project=project, name=name, config=config, resume='allow', **how

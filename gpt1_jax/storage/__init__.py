@@ -301,6 +301,11 @@ def cache(name: str | os.PathLike) -> pathlib.Path:
     return pathlib.Path(root, *os.fspath(name).replace(SCHEME, 'gs/').split('/'))
 
 
+def local(name: Path) -> pathlib.Path:
+    """Where a file or directory is written: at its local copy if it is in an object store."""
+    return cache(name) if remote(name) else name
+
+
 def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
     """Returns a local copy of an object whose SHA-256 is `expected`.
 

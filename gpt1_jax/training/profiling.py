@@ -32,11 +32,7 @@ class Trace:
 
     def before(self, step: int) -> None:
         if self._local is None and self._first <= step < self._last:
-            self._local = (
-                storage.cache(self._directory)
-                if storage.remote(self._directory)
-                else self._directory
-            )
+            self._local = storage.local(self._directory)
             jax.profiler.start_trace(self._local)
 
     def after(self, step: int, results: Any) -> None:

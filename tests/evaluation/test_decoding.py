@@ -134,7 +134,7 @@ def test_a_setting_that_cannot_be_is_named(fields, message):
 
 
 def test_other_prompts_and_settings_run_the_same_programs():
-    generate(30, PROMPTS[2], Sampling(top_k=3))
+    generate(30, PROMPTS[2])
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None

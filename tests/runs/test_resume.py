@@ -9,6 +9,7 @@ import jax
 import pytest
 
 from gpt1_jax import pretraining
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import checkpoint, results, workdir
 from gpt1_jax.runs.checkpoint import CheckpointError
 from gpt1_jax.runs.session import resume
@@ -109,6 +110,12 @@ def test_settings_are_not_recorded_before_the_checkpoint_is_read(run):
     with pytest.raises(CheckpointError, match='4: params is damaged'):
         go_on()
     assert (copy / 'config.json').read_bytes() == before
+
+
+@pytest.mark.full
+def test_a_profile_after_the_end_is_refused(run):
+    with pytest.raises(UserError, match='^config.profile = 6:9 cannot be recorded: .* at 6$'):
+        run[1](profile='6:9')
 
 
 @pytest.mark.full
